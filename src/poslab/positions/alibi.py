@@ -1,0 +1,33 @@
+"""A penalty on distance, added to the scores."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .base import PositionEncoding, Positions
+from .ops import distance, slopes
+
+
+class ALiBi(PositionEncoding):
+    """score(i, j) -= m_h * |i - j|,  m_h = 2^(-8h/H) for head h = 1 ... H.
+
+    Press, Smith & Lewis 2022, "Train Short, Test Long", equation 1 and section 3. Near keys win, by
+    a slope that differs between heads; nothing is learned. For H not a power of two the slopes are
+    those of the authors' code. Past the trained extent the penalty goes on growing: far keys fade.
+    """
+
+    shift_invariant = unbounded = True
+    axes = 1
+
+    def bias(self, q_pos: Positions, k_pos: Positions) -> Tensor:
+        return -slopes(self.spec.heads).to(q_pos.device)[:, None, None] * distance(q_pos, k_pos)
+
+
+class ALiBi2d(ALiBi):
+    """score(i, j) -= m_h * sqrt((y_i - y_j)^2 + (x_i - x_j)^2), in patches.
+
+    Fuller, Millard & Green 2023, "CROMA", section 3 (2D-ALiBi): ALiBi with the Euclidean distance,
+    symmetric, for images. Any grid is computable.
+    """
+
+    axes = 2

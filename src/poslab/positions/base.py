@@ -1,0 +1,153 @@
+"""The contract: what a position encoding may do, and what it says about itself.
+
+Read this file, then `rope.py` and `alibi.py`. Shapes, in the whole package:
+
+    B batch   H heads   D width of a head   C = H * D width of the model
+    T tokens  Q queries  K keys             A axes (1 for text, 2 for images)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class NotDefined(ValueError):
+    """The encoding has no value at the positions it was asked for; the message says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What a model tells its encoding about itself, so that no configuration repeats a dimension."""
+
+    dim: int
+    heads: int
+    extent: tuple[int, ...]  # positions seen in training: (1024,) for text, (14, 14) for images
+    causal: bool
+    layer: int = 0
+    layers: int = 1
+
+    def __post_init__(self) -> None:
+        if self.dim % self.heads:
+            raise ValueError(f"dim={self.dim} does not divide into heads={self.heads}: choose heads that divide dim.")
+
+    @property
+    def head_dim(self) -> int:
+        return self.dim // self.heads
+
+
+class Positions:
+    """Integer coordinates (T, A) of the tokens of one forward pass, and the extent they lie in.
+
+    The extent is the size that the pass as a whole has: the grid of an image, the length of a
+    text (of the whole generation while tokens come one by one). An encoding reads coordinates;
+    only one that is *defined* by the size may read `extent`.
+    """
+
+    def __init__(self, coordinates: Tensor, extent: Sequence[int], start: int | None = None) -> None:
+        if coordinates.ndim != 2 or coordinates.shape[1] != len(extent):
+            raise ValueError(f"Positions want coordinates (T, {len(extent)}), not {tuple(coordinates.shape)}.")
+        if coordinates.is_floating_point():
+            raise TypeError("Positions are integers: scaling and jitter belong inside an encoding.")
+        self.coordinates = coordinates
+        self.extent = tuple(extent)
+        self.start = start  # set where the coordinates are start, start + 1, ...: offsets are then known without a look
+        self._once: dict[tuple[int, str], Any] = {}
+
+    @classmethod
+    def line(
+        cls, length: int, start: int = 0, extent: int | None = None, device: torch.device | str | None = None
+    ) -> Positions:
+        """Positions start ... start + length - 1 of a text."""
+        coordinates = torch.arange(start, start + length, device=device)[:, None]
+        return cls(coordinates, (start + length if extent is None else extent,), start)
+
+    @classmethod
+    def grid(cls, rows: int, columns: int, device: torch.device | str | None = None) -> Positions:
+        """Row and column of each patch, token index = row * columns + column."""
+        row = torch.arange(rows, device=device).repeat_interleave(columns)
+        column = torch.arange(columns, device=device).repeat(rows)
+        return cls(torch.stack((row, column), dim=1), (rows, columns))
+
+    def __len__(self) -> int:
+        return self.coordinates.shape[0]
+
+    def __getitem__(self, rows: slice) -> Positions:
+        first = rows.indices(len(self))[0]
+        return Positions(self.coordinates[rows], self.extent, None if self.start is None else self.start + first)
+
+    @property
+    def axes(self) -> int:
+        return len(self.extent)
+
+    @property
+    def device(self) -> torch.device:
+        return self.coordinates.device
+
+    def axis(self, index: int) -> Tensor:
+        """(T,) coordinates along one axis: 0 is the text position or the row, 1 the column."""
+        return self.coordinates[:, index]
+
+    def shifted(self, by: int) -> Positions:
+        """The same tokens, every coordinate moved by `by`; the extent stays."""
+        return Positions(self.coordinates + by, self.extent, None if self.start is None else self.start + by)
+
+    def once(self, owner: object, name: str, compute: Callable[[], Any]) -> Any:
+        """`compute()`, evaluated once a forward pass for each owner: layers share angles this way."""
+        key = (id(owner), name)
+        if key not in self._once:
+            self._once[key] = compute()
+        return self._once[key]
+
+
+class PositionEncoding(nn.Module):
+    """Tells a Transformer where its tokens are. Override what yours does; the rest stays as it is.
+
+    The five claims below are tested in both directions: an encoding that claims `shift_invariant`
+    must be, and one that does not must not. Make a claim a property where the configuration decides it.
+
+    Two rules. An encoding stores only what is learned: angles, distances and buckets are computed
+    from the positions, in float32 or better, and cast last. And it never looks at the sequence length.
+    """
+
+    shift_invariant: bool = False  # attention is unchanged when all positions move together
+    norm_preserving: bool = True  # `rotate` keeps the norms of q and k
+    unbounded: bool = False  # takes positions beyond spec.extent
+    per_layer: bool = False  # own parameters in each layer, or one set for all
+    axes: int | None = None  # 1, 2, or None for any number
+    scale: float | None = None  # of q.k; None: 1/sqrt(D), whatever width `rotate` returns
+
+    def __init__(self, spec: Spec) -> None:
+        super().__init__()
+        self.spec = spec
+
+    def reset_parameters(self) -> None:
+        """Fill what is learned with its starting values; an encoding with parameters calls it in `__init__`."""
+
+    def embed(self, pos: Positions) -> Tensor | None:
+        """(T, C) added to the tokens, once, before the first layer."""
+        return None
+
+    def rotate(self, q: Tensor, k: Tensor, v: Tensor, pos: Positions) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v (B, H, T, D) in every layer; q and k may come back wider."""
+        return q, k, v
+
+    def unrotate(self, y: Tensor, pos: Positions) -> Tensor:
+        """The attention output (B, H, T, D), only where values were turned too."""
+        return y
+
+    def bias(self, q_pos: Positions, k_pos: Positions) -> Tensor | None:
+        """(H, Q, K) added to the scaled scores, from positions alone, once a forward pass."""
+        return None
+
+    def content_bias(self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions) -> Tensor | None:
+        """(B, H, Q, K) added to the scaled scores, from q (B, H, Q, D) and k (B, H, K, D), in every layer."""
+        return None
+
+    def overrides(self, method: str) -> bool:
+        """Whether this encoding does anything at one of the five places."""
+        return getattr(type(self), method) is not getattr(PositionEncoding, method)

@@ -1,0 +1,141 @@
+"""The seam: an encoding bound to the positions of one forward pass. Attention sees nothing else."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import NotDefined, PositionEncoding, Positions
+
+STRIP_ELEMENTS = 1 << 24  # scores that evaluation may hold at once: 64 MiB in float32
+
+
+class Frame:
+    """Rotates, biases and attends for one encoding in one forward pass.
+
+    `prefix` tokens (class token, registers) stand in front of the `q_pos` tokens and have no
+    position: rotation leaves them bit-exact, their scores get no bias. A key is visible where
+    k_pos <= q_pos if `causal`. The kernel follows from what the encoding overrides:
+
+        embed, rotate          fused SDPA
+        bias without gradient  fused SDPA with a (1, H, Q, K) mask, made once
+        learned bias           SDPA's math path with that mask
+        content_bias           SDPA's math path with a mask a layer
+
+    Without gradients, masks too large to hold are made in strips of queries, `strip` rows at a
+    time: memory H * strip * K.
+    """
+
+    def __init__(
+        self,
+        encoding: PositionEncoding,
+        q_pos: Positions,
+        k_pos: Positions | None = None,
+        *,
+        prefix: int = 0,
+        dropout: float = 0.0,
+        strip: int | None = None,
+    ) -> None:
+        spec = encoding.spec
+        if prefix and (spec.causal or k_pos is not None):
+            raise ValueError("Prefix tokens need a bidirectional model without a cache: set prefix=0.")
+        if not encoding.unbounded:
+            self._check_extent(encoding, q_pos)
+        self.encoding, self.causal, self.prefix, self.dropout, self.strip = (
+            encoding, spec.causal, prefix, dropout, strip)  # fmt: skip
+        self.q_pos = q_pos
+        self.k_pos = q_pos if k_pos is None else k_pos
+        self.scale = spec.head_dim**-0.5 if encoding.scale is None else encoding.scale
+        self._mask: Tensor | None = None
+
+    @staticmethod
+    def _check_extent(encoding: PositionEncoding, pos: Positions) -> None:
+        if any(here > trained for here, trained in zip(pos.extent, encoding.spec.extent, strict=True)):
+            here, trained = ("x".join(map(str, e)) for e in (pos.extent, encoding.spec.extent))
+            raise NotDefined(
+                f"{type(encoding).__name__} has positions up to {trained}, the input reaches {here}: "
+                f"shorten the input, train at {here}, or choose an encoding that reaches further."
+            )
+
+    def rotate(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v (B, H, prefix + Q, D) turned at their positions."""
+        if not self.encoding.overrides("rotate"):
+            return q, k, v
+        if not self.prefix:
+            return self.encoding.rotate(q, k, v, self.q_pos)
+        p = self.prefix
+        turned = self.encoding.rotate(q[:, :, p:], k[:, :, p:], v[:, :, p:], self.q_pos)
+        return tuple(  # type: ignore[return-value]
+            old if new is old else torch.cat((old[:, :, :p], new), dim=2)
+            for old, new in zip((q, k, v), turned, strict=True)
+        )
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        """softmax(scale * q.k + biases) v: (B, H, prefix + Q, D)."""
+        rows = q.shape[-2]
+        strip = min(self._strip_rows(q, k), rows)
+        strips = [self._attend_rows(q, k, v, first, min(first + strip, rows)) for first in range(0, rows, strip)]
+        y = strips[0] if len(strips) == 1 else torch.cat(strips, dim=2)
+        if not self.encoding.overrides("unrotate"):
+            return y
+        p = self.prefix
+        turned = self.encoding.unrotate(y[:, :, p:], self.q_pos)
+        return torch.cat((y[:, :, :p], turned), dim=2) if p else turned
+
+    def _strip_rows(self, q: Tensor, k: Tensor) -> int:
+        if self.strip is not None:
+            return self.strip
+        batch, heads, rows, _ = q.shape
+        content = self.encoding.overrides("content_bias")
+        if torch.is_grad_enabled() or not (content or self.encoding.overrides("bias")):
+            return rows
+        per_row = heads * k.shape[-2] * (batch if content else 1)
+        return rows if rows * per_row <= STRIP_ELEMENTS else max(1, STRIP_ELEMENTS // per_row)
+
+    def _attend_rows(self, q: Tensor, k: Tensor, v: Tensor, first: int, last: int) -> Tensor:
+        """Attention of the query rows first ... last - 1."""
+        whole = last - first == q.shape[-2]
+        content = self.encoding.overrides("content_bias")
+        if not (content or self.encoding.overrides("bias")):
+            aligned = whole and self.q_pos is self.k_pos
+            if aligned or not self.causal:
+                # is_causal is aligned at the top left: right only where queries and keys are the same tokens
+                return F.scaled_dot_product_attention(
+                    q[:, :, first:last], k, v, None, self.dropout, is_causal=self.causal, scale=self.scale
+                )
+        q = q[:, :, first:last]
+        p = self.prefix
+        skipped = max(min(p, last) - first, 0)  # rows of this strip that have no position
+        positions = self.q_pos if whole else self.q_pos[max(first - p, 0) : max(last - p, 0)]
+        mask = self._position_mask(positions, skipped, keep=whole)
+        if content:
+            scores = self.encoding.content_bias(q[:, :, skipped:], k[:, :, p:], positions, self.k_pos)
+            if scores is not None:
+                scores = self._pad(scores, skipped)
+                mask = scores if mask is None else mask + scores
+        if mask is not None and mask.is_floating_point():
+            mask = mask.to(q.dtype)
+        return F.scaled_dot_product_attention(q, k, v, mask, self.dropout, scale=self.scale)
+
+    def _position_mask(self, positions: Positions, skipped: int, keep: bool) -> Tensor | None:
+        """The part that all layers share: (1, H, Q, K) bias, -inf in the future, or a (Q, K) boolean mask."""
+        if keep and self._mask is not None:
+            return self._mask
+        mask = self.encoding.bias(positions, self.k_pos)
+        if mask is not None:
+            mask = self._pad(mask, skipped)[None]
+        if self.causal:
+            visible = self.k_pos.axis(0)[None, :] <= positions.axis(0)[:, None]
+            if mask is not None:
+                mask = mask.masked_fill(~visible, float("-inf"))
+            elif self.encoding.overrides("content_bias"):
+                mask = torch.zeros(visible.shape, device=visible.device).masked_fill(~visible, float("-inf"))
+            else:
+                mask = visible
+        if keep:
+            self._mask = mask
+        return mask
+
+    def _pad(self, bias: Tensor, skipped: int) -> Tensor:
+        return F.pad(bias, (self.prefix, 0, skipped, 0)) if self.prefix else bias

@@ -1,0 +1,49 @@
+"""Sines of the position, added to the tokens."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from .base import PositionEncoding, Positions, Spec
+from .ops import angles, check_choices, frequencies
+
+
+class Sine(PositionEncoding):
+    """x_t += scale * [sin(t w_0), cos(t w_0), sin(t w_1), ...],  w_i = theta^(-2i/C).
+
+    Vaswani et al. 2017, section 3.5. A shift of the position is a rotation of the vector, so a
+    linear layer could read offsets. Computable at every position, never trained past the extent.
+
+    `layout: interleaved` is the paper's order, `concat` puts all sines before all cosines.
+    `endpoint` uses w_i = theta^(-i / (C/2 - 1)), ending at 1/theta exactly: tensor2tensor and
+    fairseq, the authors' own code among them, do this where the paper does not. `scale` multiplies
+    the vectors: the paper's is 1, beside token vectors that it multiplies by sqrt(C).
+    """
+
+    unbounded = True
+    axes = 1
+
+    def __init__(
+        self,
+        spec: Spec,
+        theta: float = 10_000.0,
+        layout: Literal["interleaved", "concat"] = "interleaved",
+        endpoint: bool = False,
+        scale: float = 1.0,
+    ) -> None:
+        super().__init__(spec)
+        check_choices(self, {"layout": layout})
+        if spec.dim % 2:
+            raise ValueError(f"Sines come in pairs with cosines: dim={spec.dim} is odd, choose an even dim.")
+        self.theta, self.layout, self.endpoint, self.amplitude = theta, layout, endpoint, scale
+
+    def embed(self, pos: Positions) -> Tensor:
+        turns = angles(pos.axis(0), frequencies(self.spec.dim, self.theta, self.endpoint))
+        if self.layout == "interleaved":
+            table = torch.stack((turns.sin(), turns.cos()), dim=-1).flatten(-2)
+        else:
+            table = torch.cat((turns.sin(), turns.cos()), dim=-1)
+        return (self.amplitude * table).float()
