@@ -1,0 +1,65 @@
+"""From a plain configuration to data and models. The only place where names become objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+from torch import nn
+
+
+class UsageError(Exception):
+    """A sentence for the person at the command line, with the fix in it; shown without a traceback."""
+
+
+def instantiate(node: Mapping[str, Any], **more: Any) -> Any:
+    """The object that a node's `_target_` names, called with its other keys, or a partial of it.
+
+    Only classes of this package are accepted: a configuration from a stranger cannot run code.
+    Lists of nodes inside a node are instantiated first.
+    """
+    target = locate(node["_target_"])
+    keywords = {key: value for key, value in node.items() if key not in ("_target_", "_partial_")}
+    for key, value in keywords.items():
+        if isinstance(value, (list, tuple)) and value and isinstance(value[0], Mapping):
+            keywords[key] = [instantiate(part) for part in value]
+    keywords |= more
+    return partial(target, **keywords) if node.get("_partial_") else target(**keywords)
+
+
+def locate(path: str) -> Callable[..., Any]:
+    """The class behind a dotted path; UsageError unless it is defined in poslab."""
+    module_name, _, name = path.rpartition(".")
+    found = None
+    if module_name.split(".")[0] == "poslab":
+        try:
+            found = getattr(import_module(module_name), name, None)
+        except ImportError as error:
+            raise UsageError(f"_target_: {path} cannot be imported: {error}.") from error
+    if not isinstance(found, type) or not found.__module__.startswith("poslab."):
+        raise UsageError(f"_target_: {path} is not a class of poslab, and nothing else is ever called.")
+    return found
+
+
+def build_data(config: Mapping[str, Any]) -> Any:
+    """The data set of a configuration."""
+    return instantiate(config["data"])
+
+
+def build_model(config: Mapping[str, Any], data: Any) -> nn.Module:
+    """The untrained model of a configuration, fitted to the shapes of its data."""
+    model = instantiate(config["model"])
+    kind = "text" if model.func.__name__ == "GPT" else "image"
+    if data.kind != kind:
+        raise UsageError(
+            f"model={config['choices']['model']} reads {kind}s, data={config['choices']['data']} has {data.kind}s: "
+            f"choose data for {kind}s."
+        )
+    shapes: dict[str, Any]
+    if kind == "text":
+        shapes = {"vocab": data.vocab, "context": data.context}
+    else:
+        shapes = {"image_size": data.size, "channels": data.channels, "classes": data.classes}
+    return model(pos=instantiate(config["pos"]), **shapes)

@@ -1,0 +1,109 @@
+"""Images in memory: uint8 until they are batched, resized by one function of the size."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .augment import random_affine
+
+
+@dataclass(frozen=True)
+class ImageSplit:
+    """Images (N, channels, height, width) uint8 with labels (N,) int64."""
+
+    images: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
+        """The batch at `index` (B,); an index of -1 pads with weight 0, so that it counts nowhere."""
+        weight = index >= 0
+        index = index.clamp(min=0)
+        return {"images": self.images[index], "labels": self.labels[index], "weight": weight}
+
+
+class ImageData:
+    """Three splits of images and how they become floats of a given size.
+
+    Args:
+        size: pixels in training, one number or (rows, columns); None is the images' own size.
+        mean, std: of the pixels in [0, 1], over the training images.
+        rotate, translate, scale: augmentation in training, see `random_affine`; 0, 0, 0 is none.
+
+    Evaluation resizes the whole image (crop ratio 1) bilinearly with antialias; at the image's own
+    size the pixels are untouched.
+    """
+
+    kind = "image"
+    preprocessing = "whole image (crop ratio 1), bilinear, antialias"
+
+    def __init__(
+        self,
+        train: ImageSplit,
+        val: ImageSplit,
+        test: ImageSplit,
+        classes: int,
+        size: int | tuple[int, int] | None = None,
+        rotate: float = 0.0,
+        translate: float = 0.0,
+        scale: float = 0.0,
+    ) -> None:
+        self.train, self.val, self.test, self.classes = train, val, test, classes
+        self.channels = train.images.shape[1]
+        if size is None:
+            size = tuple(train.images.shape[-2:])  # type: ignore[assignment]
+        self.size: tuple[int, int] = (size, size) if isinstance(size, int) else tuple(size)  # type: ignore[assignment]
+        pixels = train.images.float() / 255
+        self.mean = pixels.mean((0, 2, 3))[:, None, None]
+        self.std = pixels.std((0, 2, 3))[:, None, None]
+        self.rotate, self.translate, self.scale = rotate, translate, scale
+
+    def prepare(self, images: Tensor, size: tuple[int, int] | None = None) -> Tensor:
+        """uint8 (B, channels, h, w) -> float32 around zero at `size`, by default the training size."""
+        size = size or self.size
+        x = images.float() / 255
+        if tuple(x.shape[-2:]) != tuple(size):
+            x = F.interpolate(x, size=size, mode="bilinear", antialias=True)
+        return (x - self.mean.to(x.device)) / self.std.to(x.device)
+
+    def augment(self, x: Tensor, generator: torch.Generator, start: int, total: int) -> Tensor:
+        """Training images (B, ...) after `prepare`; they are samples start ... of a global batch of `total`."""
+        if not (self.rotate or self.translate or self.scale):
+            return x
+        background = (-self.mean / self.std).to(x.device)
+        rows = slice(start, start + x.shape[0])
+        moved = random_affine(x - background, generator, total, rows, self.rotate, self.translate, self.scale)
+        return moved + background
+
+    def fingerprint(self) -> str:
+        """A hash of the test images and labels, in their order."""
+        digest = hashlib.sha256(self.test.images.numpy().tobytes())
+        digest.update(self.test.labels.numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+
+def stratified(labels: np.ndarray, counts: tuple[int, ...]) -> list[np.ndarray]:
+    """Disjoint index sets of the given sizes, each class spread evenly, the same at every call.
+
+    Takes the samples of each class in their stored order, so nothing random decides; the first set
+    takes the last ones of each class. ValueError where the counts ask for more than there is.
+    """
+    if sum(counts) > len(labels):
+        raise ValueError(f"Splits of {counts} need {sum(counts)} samples, there are {len(labels)}.")
+    # rank within the class as a fraction: cutting a list sorted by it cuts every class alike
+    order = np.empty(len(labels))
+    for label in np.unique(labels):
+        of_class = np.flatnonzero(labels == label)
+        order[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
+    by_rank = np.lexsort((labels, order))[::-1]
+    cuts = np.cumsum((0, *counts))
+    return [np.sort(by_rank[a:b]) for a, b in pairwise(cuts)]
