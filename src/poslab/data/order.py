@@ -1,52 +1,82 @@
 """In which order samples are seen, as a function of (seed, epoch) and nothing else.
 
-One global permutation, cut into global batches and these into ranks: the same samples make a step
-whatever the number of devices, and a position counted in samples resumes on any of them.
+One global permutation an epoch, cut into steps, these into micro-batches and these into ranks: the
+same samples make a step whatever the number of devices, and training goes on after step s on any
+number of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 
-class TrainOrder:
-    """Index batches of one rank for one epoch. As a sampler with `batch_size=None`, it is the batches.
+@dataclass(frozen=True)
+class Training:
+    """The whole training as one pass: an iterable of one rank's index batches, epochs joined.
 
     Args:
-        samples: size of the data set. batch: samples a device takes at once.
-        accumulate: how many such batches make a step. The last incomplete step of an epoch is left out.
+        samples: size of the training split. step: samples that make an optimiser step, on all ranks.
+        micro: samples that one rank takes at once. steps: optimiser steps of the training.
+        start: steps already done; iteration begins after them, `len` stays that of the whole.
 
-    `start` skips that many of this rank's batches once, in the next pass only: a resumed epoch.
+    Raises ValueError where a step takes more samples than there are. The last incomplete step of an
+    epoch is left out.
     """
 
-    def __init__(
-        self, samples: int, batch: int, seed: int, rank: int = 0, world: int = 1, accumulate: int = 1, epoch: int = 0
-    ) -> None:
-        self.step = batch * accumulate * world
-        if samples < self.step:
-            raise ValueError(
-                f"A step takes {self.step} samples and the training split has {samples}: lower global_batch_size."
-            )
-        self.samples, self.batch, self.seed, self.rank, self.world = samples, batch, seed, rank, world
-        self.accumulate, self.epoch = accumulate, epoch
-        self.start = 0
+    samples: int
+    step: int
+    micro: int
+    steps: int
+    seed: int
+    start: int = 0
+    rank: int = 0
+    world: int = 1
 
-    def set_epoch(self, epoch: int) -> None:
-        self.epoch = epoch
+    def __post_init__(self) -> None:
+        if self.samples < self.step:
+            raise ValueError(
+                f"A step takes {self.step} samples and the training split has {self.samples}: lower global_batch_size."
+            )
+        if self.step % (self.micro * self.world):
+            raise ValueError(
+                f"global_batch_size={self.step} does not divide into micro-batches of {self.micro} on {self.world} "
+                "devices: choose a device_batch_size that does."
+            )
+
+    def on_rank(self, rank: int) -> Training:
+        return replace(self, rank=rank)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self.samples // self.step
+
+    @property
+    def accumulate(self) -> int:
+        """Micro-batches of one rank that make a step."""
+        return self.step // (self.micro * self.world)
+
+    def place(self, micro_step: int) -> tuple[int, int]:
+        """(step, first sample within that step's global batch) of this rank's micro-batch number `micro_step`."""
+        step, part = divmod(micro_step, self.accumulate)
+        return step, (part * self.world + self.rank) * self.micro
 
     def __len__(self) -> int:
-        return self.samples // self.step * self.accumulate
+        return self.steps * self.accumulate
 
     def __iter__(self) -> Iterator[Tensor]:
-        generator = torch.Generator().manual_seed((self.seed << 20) + self.epoch)
-        order = torch.randperm(self.samples, generator=generator)
-        start, self.start = self.start, 0
-        for number in range(start, len(self)):
-            first = (number * self.world + self.rank) * self.batch
-            yield order[first : first + self.batch]
+        epoch, order = -1, torch.empty(0)
+        for number in range(self.start * self.accumulate, len(self)):
+            step, first = self.place(number)
+            if step // self.steps_per_epoch != epoch:
+                epoch = step // self.steps_per_epoch
+                generator = torch.Generator().manual_seed((self.seed << 24) + epoch)
+                order = torch.randperm(self.samples, generator=generator)
+            first += step % self.steps_per_epoch * self.step
+            yield order[first : first + self.micro]
 
 
 class EvalOrder:

@@ -1,0 +1,147 @@
+"""report.md: how the numbers were made, then a table and a figure for each group."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .base import Evaluator
+from .groups import Group, Subject
+
+CROSS = (
+    "Runs are ranked only within one model, data set and training budget. "
+    "Each section below is one such group; numbers of different sections are not comparable."
+)
+
+
+@dataclass(frozen=True)
+class Section:
+    """What one evaluator found: its groups, and the figure of each."""
+
+    evaluator: type[Evaluator]
+    groups: list[Group]
+    figures: list[str]
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """How a report was made."""
+
+    command: str
+    checkpoint: str
+    interval: str  # how an interval was computed
+    subjects: Sequence[Subject]
+    states: Mapping[str, str]  # run -> status of its training
+    notes: Sequence[str]  # what was left out, and what else a reader should know
+
+
+def write_report(path: Path, title: str, made: Provenance, sections: Sequence[Section]) -> None:
+    """Write report.md; a reader never sees half of it."""
+    blocks = [f"# {title}", *provenance(made)]
+    if sum(len(section.groups) for section in sections) > 1:
+        blocks.append(CROSS)
+    for section in sections:
+        blocks.append(f"## {section.evaluator.question}")
+        for group, figure in zip(section.groups, section.figures, strict=True):
+            blocks += [f"### {escape(group.title)}", *table(group, section.evaluator)]
+            blocks.append(f"![{section.evaluator.question}: {escape(group.metric.label)}]({figure})")
+    part = path.with_name(f".{path.name}.{os.getpid()}")
+    part.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    os.replace(part, path)
+
+
+def provenance(made: Provenance) -> list[str]:
+    blocks = ["## How it was made", f"    {made.command}"]
+    protocols = dict.fromkeys(subject.identity for subject in made.subjects)
+    blocks.append("\n".join(f"- protocol: {protocol}" for protocol in protocols))
+    blocks.append(
+        f"The {made.checkpoint} checkpoint of each run was measured. Brackets are {made.interval}. "
+        "A ± is the standard deviation over training seeds around their mean. Numbers end where their uncertainty "
+        "begins. All metrics and full precision: [results.csv](results.csv)."
+    )
+    head = ["run", "model", "encoding", "data", "trained at", "seed", "training"]
+    rows = [
+        [each.run, each.model, each.pos, each.data, each.train_size, each.seed, made.states.get(each.run, "")]
+        for each in made.subjects
+    ]
+    blocks.append(markdown_table(head, rows, align=":---"))
+    if made.notes:
+        blocks.append("Notes:\n\n" + "\n".join(f"- {escape(note)}" for note in made.notes))
+    return blocks
+
+
+def table(group: Group, evaluator: type[Evaluator]) -> list[str]:
+    """The table of a group, what its numbers are, and footnotes for the sizes without one."""
+    repeated = any(len(line.subjects) > 1 for line in group.lines)
+    head = ["encoding", *(["seeds"] if repeated else []), *(bold(size, group) for size in group.sizes)]
+    letters, footnotes = footnote(group)
+    rows = []
+    for line in group.lines:
+        cells = [line.text(size, group.metric) + letters.get((line.label, size), "") for size in group.sizes]
+        cells = [bold(cell, group, size) if cell else cell for cell, size in zip(cells, group.sizes, strict=True)]
+        rows.append([line.label, *([str(len(line.subjects))] if repeated else []), *cells])
+    says = f"{group.metric.label[0].upper()}{group.metric.label[1:]} by {evaluator.axis}; **bold**: the trained size."
+    blocks = [f"{says} {uncertainty(group)}", markdown_table(head, rows)]
+    if footnotes:
+        blocks.append("\n".join(f"- {note}" for note in footnotes))
+    return blocks
+
+
+def uncertainty(group: Group) -> str:
+    """Which spread the numbers of a group carry."""
+    counts = {len(line.subjects) for line in group.lines}
+    if counts == {1}:
+        return "One run an encoding: brackets are the interval over its samples, and say nothing about other seeds."
+    if 1 not in counts:
+        return "Mean ± standard deviation over seeds."
+    return "Several seeds: mean ± standard deviation over them. One seed: the interval over its samples in brackets."
+
+
+def footnote(group: Group) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """(line, size) -> " (a)", and what (a) means: one note for a reason, in the words of its first size."""
+    shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+    for line in group.lines:
+        reasons: dict[str, list[str]] = {}
+        for size in group.sizes:
+            cell = line.cells[size]
+            if not cell.defined and cell.kind:
+                # the same sentence about other numbers is the same reason
+                reasons.setdefault(re.sub(r"\d+", "0", cell.status), []).append(size)
+        for missing in reasons.values():
+            shared.setdefault((line.cells[missing[0]].status, tuple(missing)), []).append(line.label)
+    letters: dict[tuple[str, str], str] = {}
+    notes: list[str] = []
+    for (status, sizes), labels in shared.items():
+        mark = f"({letter(len(notes))})"
+        letters |= {(label, size): f" {mark}" for label in labels for size in sizes}
+        kind, _, why = status.partition(": ")
+        also = f" Likewise at {', '.join(sizes[1:])}." if len(sizes) > 1 else ""
+        notes.append(
+            f"{mark} {escape(', '.join(labels))}: {kind} at {sizes[0]}{': ' + escape(why) if why else '.'}{also}"
+        )
+    return letters, notes
+
+
+def letter(number: int) -> str:
+    """0 -> a, 25 -> z, 26 -> aa."""
+    return (letter(number // 26 - 1) if number >= 26 else "") + chr(ord("a") + number % 26)
+
+
+def bold(text: str, group: Group, size: str | None = None) -> str:
+    return f"**{text}**" if (size or text) == group.trained else text
+
+
+def escape(text: str) -> str:
+    """Text that Markdown prints as it is."""
+    return "".join(f"\\{each}" if each in "\\`*_<>|" else each for each in text)
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:
+    """First column to the left, the others as `align`; bold words stay bold."""
+    lines = [list(head), [":---", *[align] * (len(head) - 1)]]
+    for row in rows:
+        lines.append([cell if cell.startswith("**") else escape(cell) for cell in row])
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)

@@ -1,0 +1,85 @@
+"""The comparison in the terminal: a table a group, and progress while it is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from .groups import Group
+
+PLAIN_WIDTH = 240  # columns of a file or a pipe: long lines are better than broken ones
+
+
+def make_console() -> Console:
+    """Colours and width of the terminal; plain long lines anywhere else."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=PLAIN_WIDTH, highlight=False, no_color=True)
+
+
+def print_groups(console: Console, groups: Sequence[Group]) -> None:
+    """A table a group; intervals are left to the report where the terminal is too narrow for them."""
+    for group in groups:
+        table, spread = make_table(group), "[interval over the samples of one run]"
+        # the console's own measure would say that everything fits: it never exceeds the width
+        if Measurement.get(console, console.options.update(max_width=10_000), table).maximum > console.width:
+            table, spread = make_table(group, interval=False), "intervals are in the report"
+        if any(len(line.subjects) > 1 for line in group.lines):
+            spread = f"± sd over seeds; {spread}"
+        # outside the table, which would wrap them at its own width
+        console.print(Text(f"\n{group.title}: {group.metric.label}", style="bold"), soft_wrap=True)
+        console.print(table, end="")
+        console.print(Text(f"  * trained size; {spread}\n", style="dim"), soft_wrap=True)
+
+
+def make_table(group: Group, interval: bool = True) -> Table:
+    table = Table(box=box.SIMPLE)
+    repeated = any(len(line.subjects) > 1 for line in group.lines)
+    table.add_column("encoding", no_wrap=True)
+    if repeated:
+        table.add_column("seeds", justify="right", no_wrap=True)
+    for size in group.sizes:
+        trained = size == group.trained
+        heading = Text(f"{size}*" if trained else size)
+        table.add_column(heading, justify="right", no_wrap=True, style="bold" if trained else "")
+    for line in group.lines:
+        seeds = [Text(str(len(line.subjects)))] if repeated else []
+        cells = [Text(line.text(size, group.metric, interval)) for size in group.sizes]
+        table.add_row(Text(line.label), *seeds, *cells)
+    return table
+
+
+class Bar:
+    """A progress bar over sizes and runs on a terminal, one calm line a run elsewhere, nothing if `quiet`."""
+
+    def __init__(self, console: Console, total: int, quiet: bool = False) -> None:
+        self.console, self.quiet = console, quiet
+        columns = (
+            TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+        )  # fmt: skip
+        self.progress = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+        self.task = self.progress.add_task("evaluate", total=total)
+
+    def show(self, what: str) -> None:
+        self.progress.update(self.task, description=what)
+
+    def advance(self) -> None:
+        self.progress.advance(self.task)
+
+    def finished(self, sentence: str) -> None:
+        """The end of a run: a line where there is no bar."""
+        if not self.quiet and not self.console.is_terminal:
+            self.console.print(Text(sentence))
+
+
+@contextmanager
+def progress(console: Console, total: int, quiet: bool = False) -> Iterator[Bar]:
+    bar = Bar(console, total, quiet)
+    with bar.progress:
+        yield bar

@@ -1,0 +1,1 @@
+"""What is trained: classification (`vision`) and next-token prediction (`language`), as LightningModules."""

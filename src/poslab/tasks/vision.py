@@ -1,0 +1,46 @@
+"""Image classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .base import Task
+
+
+class Classification(Task):
+    """Cross-entropy over the classes, with label smoothing in training only. Metrics: loss (nats), accuracy."""
+
+    def __init__(self, *args: Any, label_smoothing: float = 0.0, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.label_smoothing = label_smoothing
+
+    def augmented(self, batch: dict[str, Tensor], batch_idx: int) -> dict[str, Tensor]:
+        order = self.training_order
+        step, first = order.place(batch_idx)
+        generator = torch.Generator().manual_seed((order.seed << 32) + step)
+        images = self.data.augment(self.data.prepare(batch["images"]), generator, first, order.step)
+        return batch | {"images": images}
+
+    def sums(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
+        images, labels, weight = batch["images"], batch["labels"], batch["weight"]
+        if images.dtype == torch.uint8:
+            images = self.data.prepare(images)
+        logits = self.model(images).float()
+        nll = F.cross_entropy(logits, labels, reduction="none")
+        loss = nll
+        if self.training and self.label_smoothing:
+            loss = F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.label_smoothing)
+        correct = (logits.detach().argmax(-1) == labels) & weight
+        return {
+            "loss": (loss * weight).sum(),
+            "nll": (nll * weight).sum().detach(),
+            "correct": correct.sum(),
+            "count": weight.sum(),
+        }
+
+    def metrics(self, sums: dict[str, float]) -> dict[str, float]:
+        return {"loss": sums["nll"] / sums["count"], "accuracy": sums["correct"] / sums["count"]}

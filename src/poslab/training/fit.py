@@ -1,0 +1,160 @@
+"""Train one configuration: data, model, Trainer, run directory, and the evaluation at the end."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+
+from ..build import build_data, build_model, instantiate
+from ..data.module import Loaders
+from ..data.text import describe
+from ..errors import Interrupted, UsageError
+from . import run_directory
+from .checkpoints import Checkpoints
+from .console import log_to, quiet
+from .hardware import trainer_arguments
+from .interrupt import Interrupt
+from .loggers import finish_wandb, wandb_logger
+from .metrics import MetricsFile, Record
+from .plan import plan
+from .progress import Bar, Lines
+from .start import Start, from_run, resumed
+
+log = logging.getLogger("poslab")
+
+
+def fit(config: dict[str, Any]) -> Path:
+    """Train `config` (plain, resolved, with `choices` and `overrides`) and evaluate the result.
+
+    Returns the run directory. Raises UsageError for what a person can mend, before anything is
+    written, and Interrupted, after a checkpoint, at a signal.
+    """
+    if config["debug"]:
+        return _debug(config)
+    quiet()
+    start = resumed(config) if config["resume"] else Start(config)
+    config = start.config
+    trainer = L.Trainer(
+        **trainer_arguments(config["hardware"]),
+        max_epochs=1,  # the loader joins all epochs into one pass
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+    )
+    data = build_data(config)
+    L.seed_everything(config["seed"], verbose=False)
+    model = build_model(config, data)
+    if config["init_from"] and not start.step:
+        from_run(model, config["init_from"])
+    training = plan(config, len(data.train), trainer.world_size, start.step)
+    task = instantiate(config["task"])(model, data, config["optim"], training)
+
+    directory = start.directory or run_directory.make(config)
+    main = trainer.is_global_zero
+    console = log_to(directory, main)
+    checkpoints = Checkpoints(directory / "checkpoints")
+    trainer.callbacks = [Record(), checkpoints, Interrupt(checkpoints)]
+    trainer.callbacks.append(Bar(console) if console.is_terminal else Lines())
+    if config["optim"]["ema"] is not None:
+        trainer.callbacks.insert(0, _ema(config))
+    trainer.loggers = [MetricsFile(directory, training.steps_per_epoch, start.step)]
+    if config["logger"]["wandb"]:
+        trainer.loggers.append(wandb_logger(config["logger"]["wandb"], directory, config))
+    trainer.fit_loop.epoch_loop.max_steps = training.steps
+    trainer.accumulate_grad_batches = training.accumulate
+    every = config["validate_every"] or training.steps_per_epoch
+    trainer.val_check_interval = min(every, training.steps) * training.accumulate
+    if config["compile"]:
+        model.compile()  # in place: assigning the compiled module would rename every parameter
+
+    summary = run_directory.Summary(directory, seed=config["seed"], data_hash=data.fingerprint())
+    if main:
+        total, position = (sum(p.numel() for p in m.parameters()) for m in (model, model.trunk.position))  # type: ignore
+        summary.save(
+            parameters=total,
+            position_parameters=position,
+            steps=start.step,
+            **run_directory.environment(trainer.strategy.root_device),
+        )
+        choices = config["choices"]
+        log.info(f"{choices['model']} with pos={choices['pos']}: {total:,} parameters, {position:,} of them positions")
+        log.info(describe(data))
+        going_on = f", going on after step {start.step:,}" if start.step else ""
+        log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {directory}")
+
+    status, code = "failed", 1
+    loaders = Loaders(data, training, min(config["evaluate"]["batch_size"], len(data.val)), config["workers"])
+    try:
+        with run_directory.shared(directory):
+            trainer.fit(task, datamodule=loaders, ckpt_path=start.checkpoint, weights_only=True)
+        if trainer.global_step != training.steps:
+            raise RuntimeError(f"Training ended after step {trainer.global_step} of {training.steps}.")
+        status, code = "complete", 0
+    except Interrupted as stop:
+        status, code = "interrupted", stop.code
+        raise
+    finally:
+        if main:
+            summary.save(status=status, steps=trainer.global_step, best=checkpoints.best, last=task.validation)
+            if status == "interrupted":
+                log.info(
+                    f"stopped after step {trainer.global_step:,}, saved; python train.py resume={directory} goes on"
+                )
+        if config["logger"]["wandb"]:
+            finish_wandb(code)
+    if main and not config["evaluate"]["skip"]:
+        _evaluate(directory, config)
+    return directory
+
+
+def _ema(config: dict[str, Any]) -> L.Callback:
+    from lightning.pytorch.callbacks import EMAWeightAveraging
+
+    if config["hardware"]["strategy"] == "fsdp":
+        raise UsageError("optim.ema averages whole models: leave it out under hardware=fsdp.")
+    return EMAWeightAveraging(decay=config["optim"]["ema"])
+
+
+def _evaluate(directory: Path, config: dict[str, Any]) -> None:
+    """What `eval.py runs=<this run>` does."""
+    from ..compare import compare
+
+    compare(
+        {
+            "runs": str(directory),
+            "report": None,
+            "reports": config["reports"],
+            "device": "auto",
+            "evaluate": config["evaluate"],
+        }
+    )
+
+
+def _debug(config: dict[str, Any]) -> Path:
+    """Two steps, two validation batches, a short evaluation, in a directory that goes away."""
+    runs = Path(tempfile.mkdtemp(prefix="poslab-debug-"))
+    evaluate = config["evaluate"]
+    evaluate = evaluate | {
+        "bootstrap": 20,
+        "resolution": evaluate["resolution"] | {"ratios": [1]},
+        "length": evaluate["length"] | {"ratios": [1], "count": 8},
+    }
+    hardware = config["hardware"] | {"limit_val_batches": 2}
+    steps = {"steps": 2, "validate_every": 2}
+    try:
+        return fit(
+            config
+            | {"debug": False, "runs": str(runs), "reports": str(runs), "evaluate": evaluate, "hardware": hardware}
+            | steps
+        )
+    finally:
+        shutil.rmtree(runs, ignore_errors=True)

@@ -1,0 +1,38 @@
+"""From configs/hardware to arguments of lightning.Trainer."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.strategies import DDPStrategy
+
+from ..errors import UsageError
+from .sharding import FullyShardedStrategy
+
+RESERVED = {"max_steps", "max_epochs", "accumulate_grad_batches", "callbacks", "logger", "gradient_clip_val"}
+
+
+def trainer_arguments(hardware: dict[str, Any]) -> dict[str, Any]:
+    """Trainer arguments; UsageError names a key that Trainer does not know or that training decides."""
+    arguments = dict(hardware)
+    known = set(inspect.signature(L.Trainer.__init__).parameters) - {"self"} - RESERVED
+    unknown = sorted(set(arguments) - known)
+    if unknown:
+        raise UsageError(f"hardware.{unknown[0]} is not an argument of lightning.Trainer that can be set here.")
+    if arguments["accelerator"] == "gpu" and not torch.cuda.is_available():
+        raise UsageError("hardware.accelerator=gpu: torch sees no GPU here. Use hardware=cpu or hardware=auto.")
+    on_gpu = arguments["accelerator"] in ("auto", "gpu", "cuda") and torch.cuda.is_available()
+    if arguments["accelerator"] == "auto" and not on_gpu:
+        arguments["accelerator"] = "cpu"  # nothing else is tested
+    if arguments["accelerator"] == "cpu" and arguments["devices"] == "auto":
+        arguments["devices"] = 1
+    if arguments["precision"] is None:
+        arguments["precision"] = "bf16-mixed" if on_gpu and torch.cuda.is_bf16_supported() else "32-true"
+    if arguments["strategy"] == "ddp":
+        arguments["strategy"] = DDPStrategy(find_unused_parameters=False, gradient_as_bucket_view=True)
+    elif arguments["strategy"] == "fsdp":
+        arguments["strategy"] = FullyShardedStrategy()
+    return arguments

@@ -1,0 +1,89 @@
+"""What a person sees: a bar in a terminal, a line now and then in a log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import lightning as L
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+log = logging.getLogger("poslab")
+
+
+class Bar(L.Callback):
+    """One bar over all steps: steps done, time left, loss, throughput, the last validation."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._progress: Progress | None = None
+        self._since = (0.0, 0)
+        self._validation = ""
+
+    def on_train_start(self, trainer: L.Trainer, module: Any) -> None:
+        if not trainer.is_global_zero:
+            return
+        self._progress = Progress(
+            TextColumn("training"),
+            BarColumn(bar_width=None),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("<"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[note]}"),
+            console=self.console,
+            auto_refresh=False,
+        )
+        self._task = self._progress.add_task("", total=trainer.max_steps, completed=trainer.global_step, note="")
+        self._progress.start()
+        self._since = (time.monotonic(), trainer.global_step)
+
+    def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        now, step = time.monotonic(), trainer.global_step
+        if self._progress is None or (now - self._since[0] < 0.5 and step < trainer.max_steps):
+            return  # two looks a second: reading the loss waits for the device
+        rate = (step - self._since[1]) * module.training_order.step / max(now - self._since[0], 1e-9)
+        note = f"loss {float(module.latest['loss']):.3f}{self._validation}  {rate:,.0f} samples/s"
+        self._progress.update(self._task, completed=step, note=note, refresh=True)
+        self._since = (now, step)
+
+    def on_validation_end(self, trainer: L.Trainer, module: Any) -> None:
+        self._validation = "  val " + brief(module.validation)
+        self._since = (time.monotonic(), trainer.global_step)
+
+    def teardown(self, trainer: L.Trainer, module: Any, stage: str) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+class Lines(L.Callback):
+    """A line after a validation, at most one every `pause` seconds, and always the last."""
+
+    def __init__(self, pause: float = 10.0) -> None:
+        self.pause = pause
+        self._last = float("-inf")
+        self._start = (0.0, 0)
+
+    def on_train_start(self, trainer: L.Trainer, module: Any) -> None:
+        self._start = (time.monotonic(), trainer.global_step)
+
+    def on_validation_end(self, trainer: L.Trainer, module: Any) -> None:
+        now, step = time.monotonic(), trainer.global_step
+        if not trainer.is_global_zero or (now - self._last < self.pause and step < trainer.max_steps):
+            return
+        self._last = now
+        done = step - self._start[1]
+        left = (now - self._start[0]) / max(done, 1) * (trainer.max_steps - step)
+        loss = f"loss {float(module.latest['loss']):.3f}, " if "loss" in module.latest else ""
+        log.info(f"step {step:,} of {trainer.max_steps:,}: {loss}val {brief(module.validation)}, {left:.0f} s left")
+
+
+def brief(metrics: dict[str, float]) -> str:
+    """ "loss 0.123 accuracy 98.4 %" """
+    return " ".join(
+        f"{name} {100 * value:.1f} %" if name == "accuracy" else f"{name.replace('_', ' ')} {value:.3f}"
+        for name, value in metrics.items()
+    )

@@ -1,0 +1,134 @@
+"""Make a run directory and keep what it says about itself true."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+import yaml
+
+AGREED = "POSLAB_RUN_DIRECTORY"  # the directory that rank 0 made, for the processes it starts
+
+
+def make(config: dict[str, Any]) -> Path:
+    """`runs/<time>_<model>_<pos>_<data>_s<seed>/`, new and ours alone: a second launch in the same second
+    gets `-2`. Writes config.yaml. In a job of several processes all of them get the directory of rank 0."""
+    if AGREED in os.environ:
+        return Path(os.environ[AGREED])
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        return _agree_under_torchrun(config)
+    return _make_new(config)
+
+
+@contextmanager
+def shared(directory: Path) -> Iterator[None]:
+    """Processes that are started meanwhile find this directory."""
+    before = os.environ.get(AGREED)
+    os.environ[AGREED] = str(directory)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[AGREED]
+
+
+def _make_new(config: dict[str, Any]) -> Path:
+    words = [config["choices"][group] for group in ("model", "pos", "data")]
+    name = "_".join([time.strftime("%Y%m%d-%H%M%S"), *words, f"s{config['seed']}"])
+    parent = Path(config["runs"]).absolute()
+    parent.mkdir(parents=True, exist_ok=True)
+    number = 1
+    while True:
+        directory = parent / (name if number == 1 else f"{name}-{number}")
+        try:
+            directory.mkdir()
+            break
+        except FileExistsError:
+            number += 1
+    (directory / "checkpoints").mkdir()
+    recorded = {key: value for key, value in config.items() if key != "overrides"}
+    write(directory / "config.yaml", yaml.safe_dump(recorded, sort_keys=False))
+    return directory
+
+
+def _agree_under_torchrun(config: dict[str, Any]) -> Path:
+    from datetime import timedelta
+
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    # torchrun's agent may hold the store of this port already; otherwise rank 0 holds it for this exchange
+    own = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" and os.environ["RANK"] == "0"
+    store = torch.distributed.TCPStore(address, port, is_master=own, timeout=timedelta(seconds=120))
+    key = f"poslab/{os.environ['TORCHELASTIC_RUN_ID']}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    if os.environ["RANK"] == "0":
+        store.set(key, str(_make_new(config)))
+    os.environ[AGREED] = store.get(key).decode()
+    return Path(os.environ[AGREED])
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file as a whole."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_text(text)
+    os.replace(temporary, path)
+
+
+class Summary:
+    """summary.json: written at the start, at the end, and when something goes wrong."""
+
+    def __init__(self, directory: Path, **facts: Any) -> None:
+        self.path = directory / "summary.json"
+        self.facts: dict[str, Any] = {"status": "running", **facts}
+        self._began = time.time()
+        if self.path.exists():  # resumed: time and best metrics go on
+            before = json.loads(self.path.read_text())
+            self._began -= before.get("seconds", 0.0)
+
+    def save(self, **facts: Any) -> None:
+        self.facts |= facts
+        self.facts["seconds"] = round(time.time() - self._began, 1)
+        write(self.path, json.dumps(self.facts, indent=2) + "\n")
+
+
+def environment(device: torch.device) -> dict[str, Any]:
+    """Where a run ran: device, versions, git commit of the code."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
+    packages = ("torch", "lightning", "hydra-core", "poslab")
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "versions": {"python": platform.python_version(), **{package: version(package) for package in packages}},
+        "git_commit": _git_commit(),
+    }
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        for line in cpuinfo.read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _git_commit() -> str | None:
+    try:
+        here = Path(__file__).parent
+        run = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=12"],
+            cwd=here,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return run.stdout.strip() if run.returncode == 0 else None

@@ -1,0 +1,235 @@
+"""A run is what its directory says, the same on every device count, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import poslab
+from poslab.build import UsageError, build_data, build_model
+from poslab.data.order import Training
+from poslab.errors import Interrupted
+from poslab.tasks.language import LanguageModelling
+from poslab.training.fit import fit
+from poslab.training.interrupt import Interrupt
+from poslab.training.optimizer import parameter_groups, warmup_cosine
+from tests.configuration import GPT, VIT, configuration
+
+
+def train(tmp_path: Path, *overrides: str) -> Path:
+    return fit(configuration(*overrides, f"runs={tmp_path}/runs", f"reports={tmp_path}/reports"))
+
+
+def checkpoint(directory: Path, which: str = "last") -> dict[str, Any]:
+    return torch.load(directory / "checkpoints" / f"{which}.ckpt", weights_only=True)
+
+
+def equal(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
+    return a.keys() == b.keys() and all(torch.equal(a[key], b[key]) for key in a)
+
+
+def interrupt_at(monkeypatch: pytest.MonkeyPatch, step: int, signum: int = 15) -> None:
+    original = Interrupt.on_train_batch_end
+
+    def hook(self: Interrupt, trainer: Any, *rest: Any) -> None:
+        if trainer.global_step == step:
+            self.signum = signum
+        original(self, trainer, *rest)
+
+    monkeypatch.setattr(Interrupt, "on_train_batch_end", hook)
+
+
+@pytest.mark.parametrize("model", [GPT, VIT], ids=["gpt", "vit"])
+def test_a_run_directory_tells_everything(tmp_path: Path, model: list[str]) -> None:
+    directory = train(tmp_path, *model)
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["status"] == "complete" and summary["steps"] == 14
+    assert {"best", "last", "seconds", "parameters", "data_hash", "versions", "device", "git_commit"} <= summary.keys()
+    rows = list(csv.DictReader((directory / "metrics.csv").open()))
+    assert [int(row["step"]) for row in rows if row["val/loss"]] == [5, 10, 14]  # the last step, always
+    assert checkpoint(directory)["global_step"] == 14
+    assert "14 steps of" in (directory / "train.log").read_text()
+    run = poslab.load_run(directory)
+    data = run.data
+    batch = data.val[torch.arange(8)]
+    inputs = batch["inputs"] if data.kind == "text" else data.prepare(batch["images"])
+    assert torch.isfinite(run.load_model()(inputs)).all()
+    assert not list(directory.rglob("*.tmp"))
+
+
+def test_a_checkpoint_opens_without_poslab(tmp_path: Path) -> None:
+    directory = train(tmp_path, *GPT, "optim.ema=0.9")
+    code = "import sys, torch; torch.load(sys.argv[1], weights_only=True); assert 'poslab' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code, str(directory / "checkpoints" / "best.ckpt")], check=True, cwd="/")
+
+
+CASES = {
+    "plain": [*GPT, "model.dropout=0.1"],
+    "accumulated": [*GPT, "device_batch_size=16"],
+    "average of weights": [*GPT, "optim.ema=0.9"],
+    "workers": [*GPT, "workers=2"],
+    "images": [*VIT, "data.rotate=10", "data.scale=0.1", "model.drop_path=0.2", "optim.clip=null"],
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_stopped_run_ends_with_the_weights_of_an_undisturbed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    whole = train(tmp_path / "whole", *CASES[case])
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=7)
+        with pytest.raises(Interrupted) as stop:
+            train(tmp_path / "stopped", *CASES[case])
+    assert stop.value.code == 143
+    (stopped,) = (tmp_path / "stopped" / "runs").iterdir()
+    assert poslab.load_run(stopped).summary["status"] == "interrupted"
+    assert fit(configuration(f"resume={stopped}")) == stopped
+    assert equal(checkpoint(whole)["state_dict"], checkpoint(stopped)["state_dict"])
+    steps = [int(row["step"]) for row in csv.DictReader((stopped / "metrics.csv").open())]
+    assert steps == [5, 10, 14] and poslab.load_run(stopped).summary["status"] == "complete"
+    with pytest.raises(UsageError, match="is finished"):
+        fit(configuration(f"resume={stopped}"))
+
+
+def test_resume_refuses_another_configuration_and_an_empty_directory(tmp_path: Path) -> None:
+    directory = train(tmp_path, *GPT)
+    (directory / "summary.json").unlink()
+    with pytest.raises(UsageError, match=r"leave out optim\.lr=1"):
+        fit(configuration(f"resume={directory}", "optim.lr=1"))
+    with pytest.raises(UsageError, match=r"no config\.yaml"):
+        fit(configuration(f"resume={tmp_path}"))
+    with pytest.raises(UsageError, match="does not exist"):
+        fit(configuration("resume=nowhere"))
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:
+    a, b, c = (train(tmp_path, *VIT, f"seed={seed}") for seed in (0, 0, 1))
+    assert a != b  # two launches in the same second have two directories
+    assert equal(checkpoint(a)["state_dict"], checkpoint(b)["state_dict"])
+    assert not equal(checkpoint(a)["state_dict"], checkpoint(c)["state_dict"])
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_two_processes_train_as_one(tmp_path: Path, strategy: str) -> None:
+    more = ["optim.clip=0.5", "steps=4", "validate_every=4"]
+    single = train(tmp_path, *GPT, *more)
+    words = [*GPT[:-1], *more, f"hardware={strategy}", "hardware.accelerator=cpu", "hardware.devices=2"]
+    script = Path(__file__).parents[1] / "train.py"
+    command = [sys.executable, str(script), *words, f"runs={tmp_path}/two"]
+    subprocess.run(command, check=True, timeout=300)
+    (double,) = (tmp_path / "two").iterdir()  # one directory for both
+    one, two = (poslab.load_run(directory).summary["last"]["loss"] for directory in (single, double))
+    assert abs(one - two) < 1e-5
+    if strategy == "ddp":
+        a, b = checkpoint(single)["state_dict"], checkpoint(double)["state_dict"]
+        assert max(float((a[key] - b[key]).abs().max()) for key in a) < 1e-5
+
+
+def test_fine_tuning_at_another_size_starts_from_the_weights(tmp_path: Path) -> None:
+    for pos in ("learned", "rope2d_mixed"):
+        first = train(tmp_path, *VIT, f"pos={pos}")
+        second = train(tmp_path, *VIT, f"pos={pos}", "data.size=[12,10]", f"init_from={first}", "optim.lr=1e-12")
+        a, b = (poslab.load_run(directory).load_model() for directory in (first, second))
+        image = torch.randn(3, 1, 12, 10)
+        # the first model reads the new size by itself: the second starts where that reading is
+        assert torch.allclose(a(image), b(image), atol=1e-4)
+    with pytest.raises(UsageError, match="choose the same encoding"):
+        train(tmp_path, *VIT, "pos=none", f"init_from={first}")
+    with pytest.raises(UsageError, match="Choose the same model sizes"):
+        train(tmp_path, *VIT, "pos=rope2d_mixed", "model.mlp_ratio=2", f"init_from={first}")
+
+
+def test_debug_keeps_nothing(tmp_path: Path) -> None:
+    assert not train(tmp_path, *GPT, "debug=true", "evaluate=auto").exists()
+    assert not list(tmp_path.rglob("*.*"))
+
+
+def test_compile_renames_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    original = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda self: original(self, backend="eager"))
+    plain, compiled = train(tmp_path, *GPT), train(tmp_path, *GPT, "compile=true")
+    a, b = checkpoint(plain)["state_dict"], checkpoint(compiled)["state_dict"]
+    assert a.keys() == b.keys()
+    assert max(float((a[key] - b[key]).abs().max()) for key in a) < 1e-5
+
+
+def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path) -> None:
+    for words, sentence in {
+        ("global_batch_size=10000",): "has 320 samples",
+        ("device_batch_size=5",): "does not divide global_batch_size=32",
+        ("steps=null",): "set steps= or epochs=",
+        ("+hardware.colour=red",): "hardware.colour is not an argument",
+    }.items():
+        with pytest.raises(UsageError, match=sentence):
+            train(tmp_path, *GPT, *words)
+    with pytest.raises(UsageError, match="choose data for texts"):
+        train(tmp_path, "model=gpt", "data=digits")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_configuration_cannot_call_what_is_not_ours(tmp_path: Path) -> None:
+    config = configuration(*GPT)
+    for target in ("os.system", "torch.hub.load", "poslab.build.import_module", "poslab.run.torch", "nothing"):
+        with pytest.raises(UsageError, match="not a class of poslab"):
+            build_data({"data": {"_target_": target, "command": "true"}})
+    assert build_model(config, build_data(config)) is not None
+
+
+def test_positions_never_decay_and_every_parameter_is_in_one_group() -> None:
+    for words in ([*GPT, "pos=t5"], [*GPT, "pos=shaw"], [*VIT, "pos=learned", "model.pool=class"]):
+        config = configuration(*words)
+        model = build_model(config, build_data(config))
+        groups = {group["name"]: group for group in parameter_groups(model, 0.1)}
+        owned = [id(parameter) for group in groups.values() for parameter in group["params"]]
+        assert sorted(owned) == sorted({id(parameter) for parameter in model.parameters()})
+        position = {id(parameter) for parameter in model.trunk.position.parameters()}  # type: ignore[union-attr]
+        assert {id(parameter) for parameter in groups["position"]["params"]} == position
+        assert groups["position"]["weight_decay"] == groups["no_decay"]["weight_decay"] == 0
+        assert all(parameter.ndim >= 2 for parameter in groups["decay"]["params"])
+        names = {id(parameter): name for name, parameter in model.named_parameters()}
+        assert not [n for n in map(names.get, owned) if n and "norm" in n and n in groups["decay"]]
+
+
+def test_the_schedule_rises_falls_and_ends_where_it_should() -> None:
+    factor = warmup_cosine(100, warmup=0.1, final=0.05)
+    assert factor(0) == pytest.approx(0.1) and factor(9) == factor(10) == 1.0
+    assert factor(55) == pytest.approx((1 + 0.05) / 2) and factor(100) == pytest.approx(0.05)
+    assert warmup_cosine(1, 0.0, 0.1)(0) == 1.0
+
+
+def test_accumulated_gradients_are_the_sum_over_all_tokens() -> None:
+    """2 and 6 valid tokens weigh 2/8 and 6/8."""
+    config = configuration(*GPT)
+    data = build_data(config)
+    model = build_model(config, data)
+    batch = data.train[torch.arange(4)]
+    batch["targets"][:2, 5:] = -100
+    for _ in range(2):
+        torch.nn.init.normal_(model.head.weight, std=0.3)  # type: ignore[union-attr]
+    order = Training(samples=320, step=4, micro=2, steps=1, seed=0)
+    task = LanguageModelling(model, data, config["optim"], order)
+    whole = task.sums(batch)
+    (whole["loss"] / whole["count"]).backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    task._trainer = type("Trainer", (), {"world_size": 1})()  # all that the hook asks of it
+    for half in (slice(0, 2), slice(2, 4)):
+        loss = task.training_step({name: value[half] for name, value in batch.items()}, 0)
+        (loss / order.accumulate).backward()  # as the Trainer does
+    task.on_before_optimizer_step(None)  # type: ignore[arg-type]
+    for parameter, gradient in zip(model.parameters(), expected, strict=True):
+        assert torch.allclose(parameter.grad, gradient, atol=1e-7)
+
+
+def test_a_gpt_learns_to_copy(tmp_path: Path) -> None:
+    words = ["data.samples=20000", "steps=500", "validate_every=500", "optim.lr=3e-3", "data.symbols=8"]
+    directory = train(tmp_path, *GPT, *words)
+    assert poslab.load_run(directory).summary["last"]["accuracy"] > 0.99
