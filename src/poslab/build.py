@@ -9,9 +9,7 @@ from typing import Any
 
 from torch import nn
 
-
-class UsageError(Exception):
-    """A sentence for the person at the command line, with the fix in it; shown without a traceback."""
+from .errors import UsageError
 
 
 def instantiate(node: Mapping[str, Any], **more: Any) -> Any:

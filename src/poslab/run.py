@@ -13,7 +13,8 @@ import torch
 import yaml
 from torch import nn
 
-from .build import UsageError, build_data, build_model
+from .build import build_data, build_model
+from .errors import UsageError
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,11 @@ def make_console() -> Console:
 
 
 def print_groups(console: Console, groups: Sequence[Group]) -> None:
-    """A table a group; intervals are left to the report where the terminal is too narrow for them."""
+    """A table a group: with sizes across, or down where that is too wide, or without intervals where both are."""
     for group in groups:
-        table, spread = make_table(group), "[interval over the samples of one run]"
-        # the console's own measure would say that everything fits: it never exceeds the width
-        if Measurement.get(console, console.options.update(max_width=10_000), table).maximum > console.width:
-            table, spread = make_table(group, interval=False), "intervals are in the report"
+        spread = "[interval over the samples of one run]"
+        if not fits(console, table := across(group)) and not fits(console, table := down(group)):
+            table, spread = across(group, interval=False), "intervals are in the report"
         if any(len(line.subjects) > 1 for line in group.lines):
             spread = f"± sd over seeds; {spread}"
         # outside the table, which would wrap them at its own width
@@ -38,21 +37,42 @@ def print_groups(console: Console, groups: Sequence[Group]) -> None:
         console.print(Text(f"  * trained size; {spread}\n", style="dim"), soft_wrap=True)
 
 
-def make_table(group: Group, interval: bool = True) -> Table:
+def fits(console: Console, table: Table) -> bool:
+    # the console's own measure would say that everything fits: it never exceeds the width
+    return Measurement.get(console, console.options.update(max_width=10_000), table).maximum <= console.width
+
+
+def across(group: Group, interval: bool = True) -> Table:
+    """A row an encoding, a column a size."""
     table = Table(box=box.SIMPLE)
     repeated = any(len(line.subjects) > 1 for line in group.lines)
     table.add_column("encoding", no_wrap=True)
     if repeated:
         table.add_column("seeds", justify="right", no_wrap=True)
     for size in group.sizes:
-        trained = size == group.trained
-        heading = Text(f"{size}*" if trained else size)
-        table.add_column(heading, justify="right", no_wrap=True, style="bold" if trained else "")
+        table.add_column(heading(size, group), justify="right", no_wrap=True, style="bold" * (size == group.trained))
     for line in group.lines:
         seeds = [Text(str(len(line.subjects)))] if repeated else []
-        cells = [Text(line.text(size, group.metric, interval)) for size in group.sizes]
-        table.add_row(Text(line.label), *seeds, *cells)
+        table.add_row(
+            Text(line.label), *seeds, *(Text(line.text(size, group.metric, interval)) for size in group.sizes)
+        )
     return table
+
+
+def down(group: Group) -> Table:
+    """A row a size, a column an encoding."""
+    table = Table(box=box.SIMPLE)
+    table.add_column("size", justify="right", no_wrap=True)
+    for line in group.lines:
+        table.add_column(Text(line.label), justify="right", no_wrap=True)
+    for size in group.sizes:
+        cells = [Text(line.text(size, group.metric)) for line in group.lines]
+        table.add_row(heading(size, group), *cells, style="bold" * (size == group.trained))
+    return table
+
+
+def heading(size: str, group: Group) -> Text:
+    return Text(f"{size}*" if size == group.trained else size)
 
 
 class Bar:

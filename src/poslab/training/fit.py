@@ -113,6 +113,8 @@ def fit(config: dict[str, Any]) -> Path:
             finish_wandb(code)
     if main and not config["evaluate"]["skip"]:
         _evaluate(directory, config)
+    if main:
+        log.info(f"run:     {directory}")
     return directory
 
 

@@ -1,0 +1,96 @@
+"""The command line of train.py and eval.py: light until something runs."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import hydra
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from ..errors import Interrupted, UsageError
+from .check import check, missing
+from .configs import CONFIGS, Configs
+from .flags import parse_flags
+from .pages import help_page
+from .pairs import check_pairs
+
+__all__ = ["main"]
+
+Work = Callable[[dict[str, Any]], Any]
+
+
+def main(work: Work, name: str) -> None:
+    """Check the command line, then let Hydra call `work` with the plain configuration of each job.
+
+    Exits with 2 and one sentence where the person at the command line can fix it, with 130 where they
+    stopped it, and with 1 and the whole traceback where it is a fault of the program.
+    """
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
+    try:
+        with ExitStack() as stack:
+            if prepare(work, name, stack):
+                hydra.main(version_base="1.3", config_path=str(CONFIGS), config_name=name)(job(work))()
+    except UsageError as error:
+        if first_process():
+            print(error, file=sys.stderr)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def prepare(work: Work, name: str, stack: ExitStack) -> bool:
+    """Check sys.argv and put it in the order that Hydra reads; False where nothing is left to do."""
+    flags = parse_flags(sys.argv[1:])
+    if not flags.passed_on:
+        directory = Path(inspect.getfile(work)).parent / flags.config_path if flags.config_path else CONFIGS
+        more = [f"file://{Path(flags.config_dir).absolute()}"] if flags.config_dir else []
+        configs = Configs(flags.config_name or name, directory, more)
+        checked = check(configs, flags.overrides, flags.multirun)
+        if flags.help:
+            print(help_page(configs, checked.composed[0]))
+            return False
+        if flags.runs:
+            missing(configs, checked, flags.overrides)
+            check_pairs(configs, checked)
+    switches = [argument for argument in sys.argv[1:] if argument not in flags.overrides]
+    set_by_hand = {override.partition("=")[0] for override in flags.overrides}
+    if (flags.multirun or "hydra.mode" in set_by_hand) and "hydra.sweep.dir" not in set_by_hand:
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="poslab-"))
+        flags.overrides.append(f"hydra.sweep.dir='{scratch}'")  # Hydra keeps the multirun.yaml of a sweep there
+    sys.argv[1:] = [*flags.overrides, *switches]
+    return True
+
+
+def job(work: Work) -> Callable[[DictConfig], Any]:
+    """What Hydra calls once for each job."""
+
+    @functools.wraps(work)  # Hydra names the job after the file of `work`
+    def task(config: DictConfig) -> Any:
+        plain = OmegaConf.to_container(config, resolve=True)
+        choices = HydraConfig.get().runtime.choices
+        plain["overrides"] = list(HydraConfig.get().overrides.task)
+        plain["choices"] = {group: word for group, word in choices.items() if not group.startswith("hydra/")}  # type: ignore
+        try:
+            return work(plain)  # type: ignore[arg-type]
+        except UsageError as error:
+            print(f"poslab: {error}", file=sys.stderr)
+            raise SystemExit(2) from None  # no Exception: Hydra adds a line of its own to those
+        except Interrupted as stop:
+            raise SystemExit(stop.code) from None
+
+    return task
+
+
+def first_process() -> bool:
+    """Whether this is the one process, of those that torchrun or srun started, that speaks."""
+    ranks = (os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ)
+    return next(ranks, "0") == "0"

@@ -1,0 +1,146 @@
+"""What a value may be. A YAML's default says so itself, apart from the keys of the tables below."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A type as a person knows it, and a value for an example."""
+
+    names: tuple[str, ...]
+    accepts: Callable[[Any], bool]
+    example: str
+    many: str = ""
+
+    def __or__(self, other: Kind) -> Kind:
+        many = f"{self.many or self.name} or {other.many or other.name}"
+        return Kind(self.names + other.names, lambda v: self.accepts(v) or other.accepts(v), self.example, many)
+
+    @property
+    def name(self) -> str:
+        """Completes the sentence "'abc' is not ..."."""
+        return " or ".join(filter(None, (", ".join(self.names[:-1]), self.names[-1])))
+
+
+def one_of(*words: str) -> Kind:
+    return Kind(words, lambda value: value in words, words[0])
+
+
+def list_of(kind: Kind, length: int | None = None) -> Kind:
+    """Lists whose elements are all of one kind."""
+    name = f"a list of {f'{length} ' if length else ''}{kind.many}"
+    example = f"[{','.join([kind.example] * (length or 2))}]"
+
+    def accepts(value: Any) -> bool:
+        return isinstance(value, list) and length in (None, len(value)) and all(map(kind.accepts, value))
+
+    return Kind((name,), accepts, example)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and value == value
+
+
+INTEGER = Kind(("an integer",), lambda value: is_number(value) and isinstance(value, int), "8", "integers")
+NUMBER = Kind(("a number",), is_number, "0.5", "numbers")
+SWITCH = Kind(("true", "false"), lambda value: isinstance(value, bool), "true", "true or false")
+WORD = Kind(("a word",), lambda value: isinstance(value, str) and value != "", "word", "words")
+NULL = Kind(("null",), lambda value: value is None, "null")
+GRID = Kind(("HxW",), lambda v: isinstance(v, str) and bool(re.fullmatch(r"[1-9]\d*x[1-9]\d*", v)), "28x56")
+SIZE = Kind(("N or HxW",), (INTEGER | GRID).accepts, "28", "sizes (N or HxW)")
+
+# every key that may be null, or takes more than one form
+KINDS: dict[str, Kind] = {
+    "epochs": INTEGER | NULL,
+    "steps": INTEGER | NULL,
+    "device_batch_size": INTEGER | NULL,
+    "validate_every": INTEGER | NULL,
+    "resume": WORD | NULL,
+    "init_from": WORD | NULL,
+    "report": WORD | NULL,
+    "data.size": INTEGER | list_of(INTEGER, 2) | NULL,
+    "model.patch_size": INTEGER | list_of(INTEGER, 2),
+    "optim.betas": list_of(NUMBER, 2),
+    "optim.clip": NUMBER | NULL,
+    "optim.ema": NUMBER | NULL,
+    "hardware.devices": INTEGER | one_of("auto") | list_of(INTEGER),
+    "hardware.precision": WORD | INTEGER | NULL,
+    "hardware.deterministic": SWITCH | one_of("warn"),
+    "logger.wandb": Kind(("null, and logger=wandb is what turns it on",), NULL.accepts, "null"),
+    "logger.wandb.entity": WORD | NULL,
+    "logger.wandb.group": WORD | NULL,
+    "logger.wandb.tags": list_of(WORD),
+    "evaluate.resolution.sizes": list_of(SIZE) | NULL,
+    "evaluate.length.sizes": list_of(INTEGER) | NULL,
+    "evaluate.length.history": INTEGER | NULL,
+}
+# what a ??? waits for
+REQUIRED: dict[str, Kind] = {
+    "runs": Kind(("a run directory", "a quoted glob", "a list of them"), (WORD | list_of(WORD)).accepts, "'runs/*'"),
+}
+# the least that makes sense, of a number or of each number in a list
+LEAST: dict[str, int] = {
+    "seed": 0,
+    "workers": 0,
+    "hardware.num_nodes": 1,
+    "evaluate.batch_size": 1,
+    "evaluate.resolution.sizes": 1,
+    "evaluate.length.sizes": 1,
+} | dict.fromkeys(("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "data.size"), 1)
+
+
+def kind_of(key: str, default: Any) -> Kind:
+    """What the default of a key, or the table, admits."""
+    if default == "???":
+        return REQUIRED.get(key, WORD)
+    if key in KINDS:
+        return KINDS[key]
+    if default is None:
+        return WORD | NUMBER | SWITCH | list_of(WORD | NUMBER) | NULL
+    for kind in (SWITCH, INTEGER, NUMBER):
+        if kind.accepts(default):
+            return kind
+    if isinstance(default, list):
+        element = next((kind for kind in (SWITCH, INTEGER, NUMBER) if all(map(kind.accepts, default))), WORD)
+        return list_of(element)
+    return WORD
+
+
+def complaint(key: str, value: Any, default: Any, words: list[str]) -> str | None:
+    """What is wrong with a value, as the rest of a sentence after "key=value: "; None where nothing is.
+
+    `words` are all that a key accepts where its YAML lists them.
+    """
+    kind = kind_of(key, default)
+    if isinstance(value, str) and "${" in value:
+        return None  # an interpolation
+    if value == "" and not kind.accepts(value):
+        example = kind.example if default in (None, "???") else shown(default)
+        return f"a value is missing: {kind.name}, such as {key}={example}"
+    if not kind.accepts(value):
+        quote = f", and a word of digits is quoted twice: {key}=\"'{shown(value)}'\"" if kind is WORD else ""
+        usual = "" if default == "???" else f" (default {shown(default)})"
+        return f"{quoted(value)} is not {kind.name}{usual}{quote}"
+    if words and value not in words:
+        return f"{quoted(value)} is not one of {', '.join(words)}"
+    numbers = [number for number in (value if isinstance(value, list) else [value]) if NUMBER.accepts(number)]
+    if key in LEAST and any(number < LEAST[key] for number in numbers):
+        return f"{key} is {LEAST[key]} or more"
+    return None
+
+
+def shown(value: Any) -> str:
+    """A value as one would type it."""
+    if isinstance(value, list):
+        return f"[{','.join(map(shown, value))}]"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def quoted(value: Any) -> str:
+    return f"'{value}'" if isinstance(value, str) else shown(value)
