@@ -41,18 +41,18 @@ class GPT(nn.Module):
         axes = declared_axes(pos)
         if axes not in (None, 1):
             raise TypeError(f"This encoding describes {axes}-D grids, a GPT has 1-D text: choose one for text.")
-        self.vocab, self.context = vocab, context
+        self.vocab, self.context, self.tie = vocab, context, tie
         self.tokens = nn.Embedding(vocab, dim)
         self.trunk = Transformer(dim=dim, heads=heads, depth=depth, extent=(context,), causal=True, pos=pos, **trunk)
         self.head = nn.Linear(dim, vocab, bias=False)
-        if tie:
-            self.head.weight = self.tokens.weight
         self.init_weights()
 
     def init_weights(self) -> None:
+        if self.tie:  # here, since `to_empty` after a build on the meta device gives each module a weight of its own
+            self.head.weight = self.tokens.weight
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.normal_(self.tokens.weight, std=0.02)
-        self.trunk.init_weights(residual_std=0.02 / (2 * len(self.trunk.blocks)) ** 0.5)
+        self.trunk.init_weights(std=0.02, residual_std=0.02 / (2 * len(self.trunk.blocks)) ** 0.5)
 
     def forward(self, tokens: Tensor, cache: Cache | None = None, last: int | None = None) -> Tensor:
         """Logits (B, T, vocab) of the token after each of `tokens` (B, T) integers.

@@ -135,7 +135,7 @@ class Transformer(nn.Module):
         if encodings[0].per_layer:
             encodings += [pos(Spec(dim, heads, extent, causal, layer, depth)) for layer in range(1, depth)]
         for encoding in encodings:
-            if isinstance(encoding, Sum):
+            if isinstance(encoding, Sum) and isinstance(encodings[0], Sum):
                 encoding.share(encodings[0])
         self.position = nn.ModuleList(encodings)
         self.blocks = nn.ModuleList(
@@ -170,7 +170,8 @@ class Transformer(nn.Module):
         """
         dropout = self.attention_dropout if self.training else 0.0
         frames = [
-            Frame(encoding, pos, k_pos, prefix=prefix, dropout=dropout, strip=self.strip) for encoding in self.position
+            Frame(encoding, pos, k_pos, prefix=prefix, dropout=dropout, strip=self.strip)  # type: ignore[arg-type]
+            for encoding in self.position
         ]
         vectors = self.encoding.embed(pos)
         if vectors is not None:
@@ -181,14 +182,20 @@ class Transformer(nn.Module):
             x = block(x, frames[min(layer, len(frames) - 1)], cache, layer)
         return self.norm(x)
 
-    def init_weights(self, std: float = 0.02, residual_std: float | None = None) -> None:
-        """Linear maps ~ N(0, std^2), those that end a branch ~ N(0, residual_std^2); encodings reset themselves."""
+    def init_weights(self, std: float | None = None, residual_std: float | None = None) -> None:
+        """Linear maps ~ N(0, std^2), those that end a branch ~ N(0, residual_std^2); or Xavier uniform without `std`.
+
+        Biases start at zero, encodings reset themselves.
+        """
         for module in self.modules():
             if isinstance(module, (Attention, MLP)):
                 opens, ends = (module.qkv, module.out) if isinstance(module, Attention) else (module.up, module.down)
-                nn.init.normal_(opens.weight, std=std)
-                nn.init.normal_(ends.weight, std=residual_std or std)
-                for linear in (opens, ends):
+                for linear, deviation in ((opens, std), (ends, residual_std or std)):
+                    if deviation is not None:
+                        nn.init.normal_(linear.weight, std=deviation)
+                    else:  # q, k and v are three maps that share a matrix
+                        for part in linear.weight.chunk(3 if linear is getattr(module, "qkv", None) else 1):
+                            nn.init.xavier_uniform_(part)
                     if linear.bias is not None:
                         nn.init.zeros_(linear.bias)
             elif isinstance(module, (nn.LayerNorm, nn.RMSNorm, PositionEncoding)):

@@ -32,7 +32,8 @@ class ViT(nn.Module):
         registers: tokens without position or meaning (Darcet et al. 2024) in front of the patches.
         trunk: everything else that `Transformer` takes.
 
-    A one-axis encoding sees the patches in raster order.
+    A one-axis encoding sees the patches in raster order. Linear maps start Xavier uniform and the head
+    at zero, as in the authors' code.
     """
 
     def __init__(

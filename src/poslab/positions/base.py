@@ -77,8 +77,9 @@ class Positions:
         return self.coordinates.shape[0]
 
     def __getitem__(self, rows: slice) -> Positions:
-        first = rows.indices(len(self))[0]
-        return Positions(self.coordinates[rows], self.extent, None if self.start is None else self.start + first)
+        first, _, step = rows.indices(len(self))
+        start = None if self.start is None or step != 1 else self.start + first
+        return Positions(self.coordinates[rows], self.extent, start)
 
     @property
     def axes(self) -> int:
@@ -127,6 +128,10 @@ class PositionEncoding(nn.Module):
 
     def reset_parameters(self) -> None:
         """Fill what is learned with its starting values; an encoding with parameters calls it in `__init__`."""
+
+    def adopt(self, other: PositionEncoding) -> None:
+        """Start from what the same encoding learned in a model of another extent (fine-tuning at another size)."""
+        self.load_state_dict(other.state_dict())
 
     def embed(self, pos: Positions) -> Tensor | None:
         """(T, C) added to the tokens, once, before the first layer."""

@@ -74,33 +74,39 @@ class Frame:
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """softmax(scale * q.k + biases) v: (B, H, prefix + Q, D)."""
         rows = q.shape[-2]
-        strip = min(self._strip_rows(q, k), rows)
-        strips = [self._attend_rows(q, k, v, first, min(first + strip, rows)) for first in range(0, rows, strip)]
-        y = strips[0] if len(strips) == 1 else torch.cat(strips, dim=2)
+        strip = self._strip_rows(q, k)
+        if strip is None:  # not a loop of one turn, which a compiler would tie to this number of rows
+            y = self._attend_rows(q, k, v, 0, rows)
+        else:
+            # rows of the prefix alone would be a strip without positions: the first strip holds them and one more
+            strip = max(strip, self.prefix + 1)
+            firsts = range(0, rows, strip)
+            y = torch.cat([self._attend_rows(q, k, v, first, min(first + strip, rows)) for first in firsts], dim=2)
         if not self.encoding.overrides("unrotate"):
             return y
         p = self.prefix
         turned = self.encoding.unrotate(y[:, :, p:], self.q_pos)
         return torch.cat((y[:, :, :p], turned), dim=2) if p else turned
 
-    def _strip_rows(self, q: Tensor, k: Tensor) -> int:
+    def _strip_rows(self, q: Tensor, k: Tensor) -> int | None:
+        """Query rows a strip, or None for all at once."""
         if self.strip is not None:
             return self.strip
         batch, heads, rows, _ = q.shape
         content = self.encoding.overrides("content_bias")
         if torch.is_grad_enabled() or not (content or self.encoding.overrides("bias")):
-            return rows
+            return None
         per_row = heads * k.shape[-2] * (batch if content else 1)
-        return rows if rows * per_row <= STRIP_ELEMENTS else max(1, STRIP_ELEMENTS // per_row)
+        return None if rows * per_row <= STRIP_ELEMENTS else max(1, STRIP_ELEMENTS // per_row)
 
     def _attend_rows(self, q: Tensor, k: Tensor, v: Tensor, first: int, last: int) -> Tensor:
         """Attention of the query rows first ... last - 1."""
         whole = last - first == q.shape[-2]
         content = self.encoding.overrides("content_bias")
         if not (content or self.encoding.overrides("bias")):
-            aligned = whole and self.q_pos is self.k_pos
+            aligned = whole and self.q_pos is self.k_pos and self.q_pos.start is not None
             if aligned or not self.causal:
-                # is_causal is aligned at the top left: right only where queries and keys are the same tokens
+                # is_causal is aligned at the top left: right only where queries and keys are the same tokens, in order
                 return F.scaled_dot_product_attention(
                     q[:, :, first:last], k, v, None, self.dropout, is_causal=self.causal, scale=self.scale
                 )

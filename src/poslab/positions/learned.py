@@ -50,6 +50,14 @@ class Learned(PositionEncoding):
     def reset_parameters(self) -> None:
         nn.init.normal_(self.table, std=self.init_std)
 
+    def adopt(self, other: PositionEncoding) -> None:
+        """The other's table, stretched or resampled to this extent as `other` would do it."""
+        assert isinstance(other, Learned)
+        size = self.spec.extent
+        pos = Positions.line(size[0]) if len(size) == 1 else Positions.grid(size[0], size[1])
+        with torch.no_grad():
+            self.table.copy_(other.embed(pos).view_as(self.table))
+
     def embed(self, pos: Positions) -> Tensor:
         if pos.axes == 1:
             table = self._stretched(pos.extent[0])

@@ -75,14 +75,16 @@ def distance(q_pos: Positions, k_pos: Positions) -> Tensor:
 def from_offsets(value: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:
     """(H, Q, K) from `value`, which maps integers n = q - k of any shape (N,) to (H, N).
 
-    On a line only Q + K - 1 offsets occur: each is evaluated once and a sliding view of that
-    vector is the matrix, forward and backward. `from_offsets_reference` is the plain form.
+    On a line only Q + K - 1 offsets occur: each is evaluated once, and cells pick theirs.
+    `from_offsets_reference` is the plain form. (A sliding view of the vector would save the index,
+    but has a slower backward, and a compiler ties it to one length.)
     """
     if q_pos.start is None or k_pos.start is None:
         return from_offsets_reference(value, q_pos, k_pos)
     first, last = q_pos.start - (k_pos.start + len(k_pos) - 1), q_pos.start + len(q_pos) - 1 - k_pos.start
-    descending = torch.arange(last, first - 1, -1, device=q_pos.device)  # n falls as the key moves right
-    return value(descending).unfold(1, len(k_pos), 1).flip(1)
+    values = value(torch.arange(first, last + 1, device=q_pos.device))
+    index = offset(q_pos, k_pos) - first
+    return values.index_select(1, index.flatten()).unflatten(1, index.shape)
 
 
 def from_offsets_reference(value: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:

@@ -44,10 +44,9 @@ class Sum(PositionEncoding):
 
     def share(self, first: Sum) -> None:
         """Use the first layer's parts wherever a part is one for all layers."""
-        own = iter(self.own)
+        own = iter([part for part in self._parts if part.per_layer])
         self._parts = tuple(
-            next(own) if per_layer else part  # type: ignore[misc]
-            for per_layer, part in zip(self._slots, first._parts, strict=True)
+            next(own) if per_layer else part for per_layer, part in zip(self._slots, first._parts, strict=True)
         )
 
     @property
@@ -64,6 +63,12 @@ class Sum(PositionEncoding):
 
     def reset_parameters(self) -> None:
         """The parts reset themselves: a model walks all modules."""
+
+    def adopt(self, other: PositionEncoding) -> None:
+        """Part by part: each knows how to reach another extent."""
+        assert isinstance(other, Sum)
+        for mine, theirs in zip(self.own, other.own, strict=True):
+            mine.adopt(theirs)  # type: ignore[operator]
 
     def embed(self, pos: Positions) -> Tensor | None:
         return self._total([part.embed(pos) for part in self._parts])
@@ -84,7 +89,7 @@ class Sum(PositionEncoding):
     def content_bias(self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions) -> Tensor | None:
         return self._total([part.content_bias(q, k, q_pos, k_pos) for part in self._parts])
 
-    def overrides(self, method: str) -> bool:  # type: ignore[override]
+    def overrides(self, method: str) -> bool:
         return any(part.overrides(method) for part in self._parts)
 
     @staticmethod

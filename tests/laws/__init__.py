@@ -1,0 +1,1 @@
+"""The laws: what must hold for every file in configs/pos, by enumeration."""

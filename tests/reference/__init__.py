@@ -1,0 +1,26 @@
+"""Numbers that the encodings must reproduce, each computed twice from the papers' equations.
+
+`positions.npz` holds the arrays, `positions.json` says for each of them what it is.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+HERE = Path(__file__).parent
+
+
+def arrays() -> dict[str, Tensor]:
+    """All reference arrays by name, float64 or int64."""
+    with np.load(HERE / "positions.npz") as stored:
+        return {name: torch.from_numpy(stored[name]) for name in stored.files}
+
+
+def legend() -> dict[str, str]:
+    """What each array is; a name that ends in * speaks for a family."""
+    return json.loads((HERE / "positions.json").read_text())
