@@ -19,9 +19,12 @@ def test_without_a_key_each_job_records_its_own_run_offline(tmp_path: Path, monk
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
     finished = []
     original = wandb.finish
-    monkeypatch.setattr(
-        wandb, "finish", lambda exit_code: (finished.append((wandb.run.id, exit_code)), original(exit_code))[1]
-    )
+
+    def finish(exit_code: int) -> None:
+        finished.append((wandb.run.id, exit_code))
+        original(exit_code)
+
+    monkeypatch.setattr(wandb, "finish", finish)
     for pos in ("rope", "none"):
         directory = fit(configuration(*GPT, f"pos={pos}", "steps=2", "logger=wandb", f"runs={tmp_path}/runs"))
         (offline,) = (directory / "wandb").glob("offline-run-*")

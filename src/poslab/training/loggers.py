@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,15 @@ log = logging.getLogger("poslab")
 def wandb_logger(options: dict[str, Any], directory: Path, config: dict[str, Any]) -> Any:
     """A WandbLogger with the resolved configuration. Offline, with one line that says so, where there is no key."""
     try:
-        import wandb
+        import wandb  # noqa: F401  (the logger imports it too late for a sentence)
         from lightning.pytorch.loggers import WandbLogger
     except ImportError as error:
         raise UsageError("logger=wandb needs the wandb package: pip install 'poslab[wandb]'.") from error
     os.environ.setdefault("WANDB_SILENT", "true")
     mode = options["mode"]
     if mode == "auto":
-        mode = os.environ.get("WANDB_MODE") or ("online" if _has_key(wandb) else "offline")
+        asked = os.environ.get("WANDB_MODE")
+        mode = "offline" if asked in ("offline", "dryrun") or not _has_key() else "online"
     if mode == "offline":
         log.info(f"wandb: recording offline, send it later with: wandb sync {directory / 'wandb' / 'offline-run-*'}")
     logger = WandbLogger(
@@ -34,15 +36,30 @@ def wandb_logger(options: dict[str, Any], directory: Path, config: dict[str, Any
         tags=list(options["tags"]),
         offline=mode == "offline",
         mode=mode,
-        config=config | config["choices"],  # pos=..., model=... as plain words to filter by
+        config=flat(config) | config["choices"],  # pos=rope and pos.theta=10000 side by side: words to filter by
     )
     return logger
 
 
-def _has_key(wandb: Any) -> bool:
+def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """{"optim": {"lr": 1}} -> {"optim.lr": 1}, without what is no setting."""
+    leaves: dict[str, Any] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            leaves |= flat(value, f"{prefix}{name}.") if name != "choices" else {}
+        elif name not in ("overrides", "_target_", "_partial_"):
+            leaves[prefix + name] = value
+    return leaves
+
+
+def _has_key() -> bool:
+    """Whether `wandb login` was done on this machine: it leaves the key in the environment or in a netrc file."""
+    if os.environ.get("WANDB_API_KEY"):
+        return True
+    host = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").split("//")[-1].split("/")[0].split(":")[0]
     try:
-        return bool(wandb.api.api_key)
-    except Exception:  # an unreadable netrc is no key
+        return netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators(host) is not None
+    except (OSError, NetrcParseError):
         return False
 
 
