@@ -147,6 +147,18 @@ def test_fine_tuning_at_another_size_starts_from_the_weights(tmp_path: Path) -> 
         train(tmp_path, *VIT, "pos=rope2d_mixed", "model.mlp_ratio=2", f"init_from={first}")
 
 
+def test_epochs_on_the_command_line_win_over_steps_in_a_file(tmp_path: Path) -> None:
+    words = [word for word in GPT if not word.startswith("steps")]
+    assert configuration(*words)["steps"] is not None
+    run = poslab.load_run(train(tmp_path, *words, "epochs=1", "validate_every=10"))
+    assert run.summary["steps"] == 10 and run.config["steps"] is None
+
+
+def test_a_warning_about_the_encoding_is_a_line_in_the_log(tmp_path: Path) -> None:
+    directory = train(tmp_path, *GPT, "pos=t5")
+    assert (directory / "train.log").read_text().count("max_distance=128 lies beyond the 8 positions") == 1
+
+
 def test_debug_keeps_nothing(tmp_path: Path) -> None:
     assert not train(tmp_path, *GPT, "debug=true", "evaluate=auto").exists()
     assert not list(tmp_path.rglob("*.*"))
@@ -166,6 +178,7 @@ def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path) ->
         ("global_batch_size=10000",): "has 320 samples",
         ("device_batch_size=5",): "does not divide global_batch_size=32",
         ("steps=null",): "set steps= or epochs=",
+        ("steps=3", "epochs=1"): "give one of them",
         ("+hardware.colour=red",): "hardware.colour is not an argument",
     }.items():
         with pytest.raises(UsageError, match=sentence):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,7 +59,9 @@ class Run:
 
     def load_model(self, which: str = "last", device: torch.device | str = "cpu") -> nn.Module:
         """The trained model, ready to evaluate. A checkpoint is read as data: nothing in it can run."""
-        model = build_model(self.config, self.data)
+        with warnings.catch_warnings():  # whatever there is to warn of was said when it was trained
+            warnings.simplefilter("ignore")
+            model = build_model(self.config, self.data)
         model.load_state_dict(model_weights(self.checkpoint(which)))
         return model.to(device).eval()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from .hardware import trainer_arguments
 from .interrupt import Interrupt
 from .loggers import finish_wandb, wandb_logger
 from .metrics import MetricsFile, Record
-from .plan import plan
+from .plan import plan, settle_length
 from .progress import Bar, Lines
 from .start import Start, from_run, resumed
 
@@ -37,7 +38,7 @@ def fit(config: dict[str, Any]) -> Path:
     if config["debug"]:
         return _debug(config)
     quiet()
-    start = resumed(config) if config["resume"] else Start(config)
+    start = resumed(config) if config["resume"] else Start(settle_length(config))
     config = start.config
     trainer = L.Trainer(
         **trainer_arguments(config["hardware"]),
@@ -52,7 +53,9 @@ def fit(config: dict[str, Any]) -> Path:
     )
     data = build_data(config)
     L.seed_everything(config["seed"], verbose=False)
-    model = build_model(config, data)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        model = build_model(config, data)
     if config["init_from"] and not start.step:
         from_run(model, config["init_from"])
     training = plan(config, len(data.train), trainer.world_size, start.step)
@@ -87,6 +90,8 @@ def fit(config: dict[str, Any]) -> Path:
         )
         choices = config["choices"]
         log.info(f"{choices['model']} with pos={choices['pos']}: {total:,} parameters, {position:,} of them positions")
+        for warning in warned:
+            log.info(f"note: {warning.message}")
         log.info(describe(data))
         going_on = f", going on after step {start.step:,}" if start.step else ""
         log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {directory}")
@@ -151,7 +156,7 @@ def _debug(config: dict[str, Any]) -> Path:
         "length": evaluate["length"] | {"ratios": [1], "count": 8},
     }
     hardware = config["hardware"] | {"limit_val_batches": 2}
-    steps = {"steps": 2, "validate_every": 2}
+    steps = {"steps": 2, "epochs": None, "validate_every": 2, "overrides": []}
     try:
         return fit(
             config

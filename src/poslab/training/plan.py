@@ -8,6 +8,22 @@ from ..data.order import Training
 from ..errors import UsageError
 
 
+def settle_length(config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with one of steps and epochs: what was typed wins over what a model's file says.
+
+    UsageError where both were typed, or neither is set.
+    """
+    typed = {word.partition("=")[0] for word in config["overrides"]} & {"steps", "epochs"}
+    typed = {key for key in typed if config[key] is not None}
+    if len(typed) == 2:
+        raise UsageError("steps= and epochs= both say how long to train: give one of them.")
+    if config["steps"] is None and config["epochs"] is None:
+        raise UsageError("Nothing says how long to train: set steps= or epochs=.")
+    if "epochs" in typed:
+        return config | {"steps": None}
+    return config | ({"epochs": None} if config["steps"] is not None else {})
+
+
 def plan(config: dict[str, Any], samples: int, world: int, start: int = 0) -> Training:
     """The order of the training samples on `world` processes; UsageError where the numbers do not fit."""
     step = config["global_batch_size"]
@@ -20,7 +36,5 @@ def plan(config: dict[str, Any], samples: int, world: int, start: int = 0) -> Tr
         raise UsageError(
             f"device_batch_size={micro} on {world} devices does not divide global_batch_size={step}: choose a divisor."
         )
-    if config["steps"] is None and config["epochs"] is None:
-        raise UsageError("Nothing says how long to train: set steps= or epochs=.")
     steps = config["steps"] or config["epochs"] * (samples // step)
     return Training(samples, step, micro, steps, config["seed"], start, world=world)
