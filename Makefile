@@ -33,15 +33,17 @@ clean:
 
 # Set-up runs again when pyproject.toml changes, and only then.
 .venv/bin/python:
-	$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' \
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info < (3, 14))' \
 		|| { echo "poslab needs Python 3.10 to 3.13; choose one with: make PYTHON=python3.12 ..."; exit 1; }
-	$(PYTHON) -m venv .venv \
+	@$(PYTHON) -m venv .venv \
 		|| { rm -rf .venv; echo "python's venv module is missing (Debian: apt-get install python3-venv)"; exit 1; }
 
 .venv/ready: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo "Installing poslab into .venv: PyTorch is large, this takes some minutes, once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
 .venv/ready-test: pyproject.toml | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@echo "Installing poslab and its test tools into .venv: this takes some minutes, once."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
 	@touch $@ .venv/ready

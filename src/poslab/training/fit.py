@@ -6,10 +6,12 @@ import logging
 import shutil
 import tempfile
 import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+from lightning.pytorch.callbacks import EMAWeightAveraging
 
 from ..build import build_data, build_model, instantiate
 from ..data.module import Loaders
@@ -40,17 +42,7 @@ def fit(config: dict[str, Any]) -> Path:
     quiet()
     start = resumed(config) if config["resume"] else Start(settle_length(config))
     config = start.config
-    trainer = L.Trainer(
-        **trainer_arguments(config["hardware"]),
-        max_epochs=1,  # the loader joins all epochs into one pass
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        logger=False,
-    )
+    trainer = _trainer(config)
     data = build_data(config)
     L.seed_everything(config["seed"], verbose=False)
     with warnings.catch_warnings(record=True) as warned:
@@ -60,15 +52,14 @@ def fit(config: dict[str, Any]) -> Path:
         from_run(model, config["init_from"])
     training = plan(config, len(data.train), trainer.world_size, start.step)
     task = instantiate(config["task"])(model, data, config["optim"], training)
+    loaders = Loaders(data, training, min(config["evaluate"]["batch_size"], len(data.val)), config["workers"])
 
     directory = start.directory or run_directory.make(config)
-    main = trainer.is_global_zero
+    place, main = run_directory.shown(directory), trainer.is_global_zero
     console = log_to(directory, main)
-    checkpoints = Checkpoints(directory / "checkpoints")
-    trainer.callbacks = [Record(), checkpoints, Interrupt(checkpoints)]
-    trainer.callbacks.append(Bar(console) if console.is_terminal else Lines())
-    if config["optim"]["ema"] is not None:
-        trainer.callbacks.insert(0, _ema(config))
+    record, checkpoints = Record(), Checkpoints(directory / "checkpoints")
+    watch = Bar(console) if console.is_terminal else Lines()
+    trainer.callbacks += [record, checkpoints, Interrupt(checkpoints), watch]  # type: ignore[attr-defined]
     trainer.loggers = [MetricsFile(directory, training.steps_per_epoch, start.step)]
     if config["logger"]["wandb"]:
         trainer.loggers.append(wandb_logger(config["logger"]["wandb"], directory, config))
@@ -79,25 +70,20 @@ def fit(config: dict[str, Any]) -> Path:
     if config["compile"]:
         model.compile()  # in place: assigning the compiled module would rename every parameter
 
-    summary = run_directory.Summary(directory, seed=config["seed"], data_hash=data.fingerprint())
+    summary = run_directory.Summary(directory, seed=config["seed"], data_hash=data.fingerprint(), steps=start.step)
     if main:
         total, position = (sum(p.numel() for p in m.parameters()) for m in (model, model.trunk.position))  # type: ignore
-        summary.save(
-            parameters=total,
-            position_parameters=position,
-            steps=start.step,
-            **run_directory.environment(trainer.strategy.root_device),
-        )
-        choices = config["choices"]
-        log.info(f"{choices['model']} with pos={choices['pos']}: {total:,} parameters, {position:,} of them positions")
+        summary.save(parameters=total, position_parameters=position)
+        summary.save(**run_directory.environment(trainer.strategy.root_device))
+        words = config["choices"]
+        log.info(f"{words['model']} with pos={words['pos']}: {total:,} parameters, {position:,} of them positions")
         for warning in warned:
             log.info(f"note: {warning.message}")
         log.info(describe(data))
         going_on = f", going on after step {start.step:,}" if start.step else ""
-        log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {directory}")
+        log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {place}")
 
     status, code = "failed", 1
-    loaders = Loaders(data, training, min(config["evaluate"]["batch_size"], len(data.val)), config["workers"])
     try:
         with run_directory.shared(directory):
             trainer.fit(task, datamodule=loaders, ckpt_path=start.checkpoint, weights_only=True)
@@ -109,26 +95,41 @@ def fit(config: dict[str, Any]) -> Path:
         raise
     finally:
         if main:
-            summary.save(status=status, steps=trainer.global_step, best=checkpoints.best, last=task.validation)
+            summary.save(status=status, steps=trainer.global_step, samples_per_second=record.throughput())
+            summary.save(best=checkpoints.best, last=task.validation)
             if status == "interrupted":
-                log.info(
-                    f"stopped after step {trainer.global_step:,}, saved; python train.py resume={directory} goes on"
-                )
+                log.info(f"stopped after step {trainer.global_step:,}, saved; python train.py resume={place} goes on")
         if config["logger"]["wandb"]:
             finish_wandb(code)
-    if main and not config["evaluate"]["skip"]:
-        _evaluate(directory, config)
     if main:
-        log.info(f"run:     {directory}")
+        if not config["evaluate"]["skip"]:
+            _evaluate(directory, config)
+        log.info(f"run:     {place}")
     return directory
 
 
-def _ema(config: dict[str, Any]) -> L.Callback:
-    from lightning.pytorch.callbacks import EMAWeightAveraging
-
-    if config["hardware"]["strategy"] == "fsdp":
-        raise UsageError("optim.ema averages whole models: leave it out under hardware=fsdp.")
-    return EMAWeightAveraging(decay=config["optim"]["ema"])
+def _trainer(config: dict[str, Any]) -> L.Trainer:
+    """A Trainer that knows its devices and does nothing by itself; UsageError before anything is written."""
+    arguments = trainer_arguments(config["hardware"])
+    callbacks: list[L.Callback] = []
+    if config["optim"]["ema"] is not None:
+        if config["hardware"]["strategy"] == "fsdp":
+            raise UsageError("optim.ema averages whole models: leave it out under hardware=fsdp.")
+        callbacks.append(EMAWeightAveraging(decay=config["optim"]["ema"]))
+    if config["logger"]["wandb"] and find_spec("wandb") is None:
+        raise UsageError("logger=wandb needs the wandb package: pip install 'poslab[wandb]'.")
+    return L.Trainer(
+        **arguments,
+        callbacks=callbacks,
+        max_epochs=1,  # the loader joins all epochs into one pass
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        logger=False,
+    )
 
 
 def _evaluate(directory: Path, config: dict[str, Any]) -> None:

@@ -8,18 +8,13 @@ from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import Any
 
-from ..errors import UsageError
-
 log = logging.getLogger("poslab")
 
 
 def wandb_logger(options: dict[str, Any], directory: Path, config: dict[str, Any]) -> Any:
     """A WandbLogger with the resolved configuration. Offline, with one line that says so, where there is no key."""
-    try:
-        import wandb  # noqa: F401  (the logger imports it too late for a sentence)
-        from lightning.pytorch.loggers import WandbLogger
-    except ImportError as error:
-        raise UsageError("logger=wandb needs the wandb package: pip install 'poslab[wandb]'.") from error
+    from lightning.pytorch.loggers import WandbLogger  # with wandb, seconds of imports
+
     os.environ.setdefault("WANDB_SILENT", "true")
     mode = options["mode"]
     if mode == "auto":

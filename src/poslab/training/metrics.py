@@ -6,6 +6,7 @@ import csv
 import os
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import lightning as L
@@ -83,6 +84,11 @@ class Record(L.Callback):
     def __init__(self, every: int = 50) -> None:
         self.every = every
         self._since: tuple[float, int] | None = None
+        self._rates: list[float] = []
+
+    def throughput(self) -> float | None:
+        """Median training samples a second, over all processes; None before the first record."""
+        return round(median(self._rates), 2) if self._rates else None
 
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         step = trainer.global_step
@@ -96,7 +102,8 @@ class Record(L.Callback):
                 for name, value in module.latest.items()
             }
             metrics["train/lr"] = trainer.optimizers[0].param_groups[0]["lr"]
-            metrics["train/samples_per_second"] = samples / (now - self._since[0])
+            self._rates.append(samples / (now - self._since[0]))
+            metrics["train/samples_per_second"] = self._rates[-1]
             self._log(trainer, metrics)
             self._since = (now, step)
 

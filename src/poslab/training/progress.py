@@ -8,7 +8,8 @@ from typing import Any
 
 import lightning as L
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Column
 
 log = logging.getLogger("poslab")
 
@@ -27,12 +28,11 @@ class Bar(L.Callback):
             return
         self._progress = Progress(
             TextColumn("training"),
-            BarColumn(bar_width=None),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("<"),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
+            BarColumn(bar_width=None, table_column=Column(ratio=1)),  # narrows before a number would
+            MofNCompleteColumn(table_column=Column(no_wrap=True)),
+            TimeRemainingColumn(table_column=Column(no_wrap=True)),
+            TextColumn("left  {task.fields[note]}", table_column=Column(no_wrap=True)),
+            expand=True,
             console=self.console,
             auto_refresh=False,
         )
@@ -50,7 +50,9 @@ class Bar(L.Callback):
         self._since = (now, step)
 
     def on_validation_end(self, trainer: L.Trainer, module: Any) -> None:
-        self._validation = "  val " + brief(module.validation)
+        metrics = module.validation
+        shown = {"accuracy": metrics["accuracy"]} if module.data.kind == "image" else {"loss": metrics["loss"]}
+        self._validation = f"  val {brief(shown)}"
         self._since = (time.monotonic(), trainer.global_step)
 
     def teardown(self, trainer: L.Trainer, module: Any, stage: str) -> None:

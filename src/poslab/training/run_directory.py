@@ -74,6 +74,12 @@ def _agree_under_torchrun(config: dict[str, Any]) -> Path:
     return Path(os.environ[AGREED])
 
 
+def shown(directory: Path) -> Path:
+    """How a person would write it: relative where it lies below the current directory."""
+    here = Path.cwd()
+    return directory.relative_to(here) if directory.is_relative_to(here) else directory
+
+
 def write(path: Path, text: str) -> None:
     """Replace a file as a whole."""
     temporary = path.with_name(path.name + ".tmp")
