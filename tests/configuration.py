@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 CONFIGS = Path(__file__).parents[1] / "configs"
 GPT = ["model=gpt", "data=copy", "data.length=4", "data.samples=320", "model.dim=32", "model.heads=2", "model.depth=2"]
 GPT += ["steps=14", "validate_every=5", "evaluate=none", "hardware=cpu"]
+GPT += ["global_batch_size=32"]
 VIT = ["model=vit", "data=digits", "model.patch_size=2", "model.dim=32", "model.heads=2", "model.depth=2"]
 VIT += ["epochs=null", "steps=14", "validate_every=5", "evaluate=none", "hardware=cpu"]
 
@@ -23,4 +24,4 @@ def configuration(*overrides: str, name: str = "train") -> dict[str, Any]:
     plain = OmegaConf.to_container(
         OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]), resolve=True
     )
-    return plain | {"choices": choices, "overrides": list(overrides)}  # type: ignore[operator]
+    return plain | {"choices": choices, "overrides": list(overrides), "sweep": False}  # type: ignore[operator]

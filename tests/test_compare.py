@@ -14,8 +14,9 @@ import pytest
 import torch
 import yaml
 
-from poslab.build import UsageError, build_data, build_model
+from poslab.build import build_data, build_model
 from poslab.compare import compare, find_runs, report_name
+from poslab.errors import UsageError
 from poslab.models import GPT, ViT
 
 POS = {

@@ -13,14 +13,14 @@ import pytest
 import torch
 
 import poslab
-from poslab.build import UsageError, build_data, build_model
+from poslab.build import build_data, build_model
 from poslab.data.order import Training
-from poslab.errors import Interrupted
+from poslab.errors import Interrupted, UsageError
 from poslab.tasks.language import LanguageModelling
 from poslab.training.fit import fit
 from poslab.training.interrupt import Interrupt
 from poslab.training.optimizer import parameter_groups, warmup_cosine
-from tests.configuration import GPT, VIT, configuration
+from tests.configuration import CONFIGS, GPT, VIT, configuration
 
 
 def train(tmp_path: Path, *overrides: str) -> Path:
@@ -53,7 +53,8 @@ def test_a_run_directory_tells_everything(tmp_path: Path, model: list[str]) -> N
     assert summary["status"] == "complete" and summary["steps"] == 14
     assert {"best", "last", "seconds", "parameters", "data_hash", "versions", "device", "git_commit"} <= summary.keys()
     rows = list(csv.DictReader((directory / "metrics.csv").open()))
-    assert [int(row["step"]) for row in rows if row["val/loss"]] == [5, 10, 14]  # the last step, always
+    assert steps_of(directory) == [5, 10, 14]  # the last step, always
+    assert rows[-1]["train/loss"]
     assert checkpoint(directory)["global_step"] == 14
     assert "14 steps of" in (directory / "train.log").read_text()
     run = poslab.load_run(directory)
@@ -68,6 +69,19 @@ def test_a_checkpoint_opens_without_poslab(tmp_path: Path) -> None:
     directory = train(tmp_path, *GPT, "optim.ema=0.9")
     code = "import sys, torch; torch.load(sys.argv[1], weights_only=True); assert 'poslab' not in sys.modules"
     subprocess.run([sys.executable, "-c", code, str(directory / "checkpoints" / "best.ckpt")], check=True, cwd="/")
+
+
+def die_at(step: int) -> Any:
+    def hook(self: Interrupt, trainer: Any, *rest: Any) -> None:
+        if trainer.global_step == step:
+            raise RuntimeError("power cut")
+
+    return hook
+
+
+def steps_of(directory: Path) -> list[int]:
+    """Steps with a validation in metrics.csv."""
+    return [int(row["step"]) for row in csv.DictReader((directory / "metrics.csv").open()) if row["val/loss"]]
 
 
 CASES = {
@@ -93,10 +107,52 @@ def test_a_stopped_run_ends_with_the_weights_of_an_undisturbed_one(
     assert poslab.load_run(stopped).summary["status"] == "interrupted"
     assert fit(configuration(f"resume={stopped}")) == stopped
     assert equal(checkpoint(whole)["state_dict"], checkpoint(stopped)["state_dict"])
-    steps = [int(row["step"]) for row in csv.DictReader((stopped / "metrics.csv").open())]
-    assert steps == [5, 10, 14] and poslab.load_run(stopped).summary["status"] == "complete"
+    assert steps_of(stopped) == [5, 10, 14] and poslab.load_run(stopped).summary["status"] == "complete"
     with pytest.raises(UsageError, match="is finished"):
         fit(configuration(f"resume={stopped}"))
+
+
+def test_a_run_that_died_goes_on_from_its_last_validation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = train(tmp_path / "whole", *CASES["plain"])
+    with monkeypatch.context() as patch:
+        patch.setattr(Interrupt, "on_train_batch_end", die_at(8))
+        with pytest.raises(RuntimeError, match="power cut"):
+            train(tmp_path / "died", *CASES["plain"])
+    (died,) = (tmp_path / "died" / "runs").iterdir()
+    assert poslab.load_run(died).summary["status"] == "failed" and checkpoint(died)["global_step"] == 5
+    fit(configuration(f"resume={died}"))
+    assert equal(checkpoint(whole)["state_dict"], checkpoint(died)["state_dict"])
+    assert steps_of(died) == steps_of(whole)
+
+
+def test_a_signal_at_a_validation_leaves_the_validation_out_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = train(tmp_path / "whole", *CASES["plain"])
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=10)
+        with pytest.raises(Interrupted):
+            train(tmp_path / "stopped", *CASES["plain"])
+    (stopped,) = (tmp_path / "stopped" / "runs").iterdir()
+    fit(configuration(f"resume={stopped}"))
+    assert equal(checkpoint(whole)["state_dict"], checkpoint(stopped)["state_dict"])
+    assert set(steps_of(whole)) - set(steps_of(stopped)) <= {10}
+
+
+@pytest.mark.parametrize(("before", "after"), [(32, 16), (16, 32)])
+def test_a_resumed_run_may_divide_its_steps_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int, after: int
+) -> None:
+    whole = train(tmp_path / "whole", *GPT)
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, step=7)
+        with pytest.raises(Interrupted):
+            train(tmp_path / "stopped", *GPT, f"device_batch_size={before}")
+    (stopped,) = (tmp_path / "stopped" / "runs").iterdir()
+    fit(configuration(f"resume={stopped}", f"device_batch_size={after}"))
+    a, b = checkpoint(whole)["state_dict"], checkpoint(stopped)["state_dict"]
+    assert max(float((a[key] - b[key]).abs().max()) for key in a) < 1e-5
+    assert checkpoint(stopped)["global_step"] == 14
 
 
 def test_resume_refuses_another_configuration_and_an_empty_directory(tmp_path: Path) -> None:
@@ -111,7 +167,7 @@ def test_resume_refuses_another_configuration_and_an_empty_directory(tmp_path: P
 
 
 def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Path) -> None:
-    a, b, c = (train(tmp_path, *VIT, f"seed={seed}") for seed in (0, 0, 1))
+    a, b, c = (train(tmp_path, *VIT, f"seed={seed}") for seed in (0, 0, 2**32 - 1))
     assert a != b  # two launches in the same second have two directories
     assert equal(checkpoint(a)["state_dict"], checkpoint(b)["state_dict"])
     assert not equal(checkpoint(a)["state_dict"], checkpoint(c)["state_dict"])
@@ -121,7 +177,13 @@ def test_the_same_seed_gives_the_same_weights_and_another_does_not(tmp_path: Pat
 def test_two_processes_train_as_one(tmp_path: Path, strategy: str) -> None:
     more = ["optim.clip=0.5", "steps=4", "validate_every=4"]
     single = train(tmp_path, *GPT, *more)
-    words = [*GPT[:-1], *more, f"hardware={strategy}", "hardware.accelerator=cpu", "hardware.devices=2"]
+    words = [
+        *(word for word in GPT if word != "hardware=cpu"),
+        *more,
+        f"hardware={strategy}",
+        "hardware.accelerator=cpu",
+        "hardware.devices=2",
+    ]
     script = Path(__file__).parents[1] / "train.py"
     command = [sys.executable, str(script), *words, f"runs={tmp_path}/two"]
     subprocess.run(command, check=True, timeout=300)
@@ -180,6 +242,11 @@ def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path) ->
         ("steps=null",): "set steps= or epochs=",
         ("steps=3", "epochs=1"): "give one of them",
         ("+hardware.colour=red",): "hardware.colour is not an argument",
+        ("+hardware.max_time=1",): "hardware.max_time is not an argument",
+        ("hardware.precision=16-mixed",): "use bf16-mixed",
+        ("model.heads=3",): "choose heads that divide dim",
+        ("pos.fraction=2",): "leaves no pair to turn",
+        ("evaluate.skip=false", "evaluate.confidence=2"): "is a probability",
     }.items():
         with pytest.raises(UsageError, match=sentence):
             train(tmp_path, *GPT, *words)
@@ -246,3 +313,14 @@ def test_a_gpt_learns_to_copy(tmp_path: Path) -> None:
     words = ["data.samples=20000", "steps=500", "validate_every=500", "optim.lr=3e-3", "data.symbols=8"]
     directory = train(tmp_path, *GPT, *words)
     assert poslab.load_run(directory).summary["last"]["accuracy"] > 0.99
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (CONFIGS / "model").glob("*.yaml")))
+def test_every_model_can_be_built_with_its_own_defaults(name: str) -> None:
+    config = configuration(f"model={name}")
+    data = build_data(configuration(f"model={name}"))
+    with torch.device("meta"):
+        model = build_model(config, data)
+    millions = sum(parameter.numel() for parameter in model.parameters()) / 1e6
+    expected = {"vit_ti": 5.5, "vit_s": 21.5, "vit_b": 85.4, "vit_l": 303, "gpt2_124m": 85.3, "gpt2_350m": 302.6}
+    assert millions < 1 or millions == pytest.approx(expected[name], rel=0.02)

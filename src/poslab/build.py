@@ -49,7 +49,7 @@ def build_data(config: Mapping[str, Any]) -> Any:
 def build_model(config: Mapping[str, Any], data: Any) -> nn.Module:
     """The untrained model of a configuration, fitted to the shapes of its data."""
     model = instantiate(config["model"])
-    kind = "text" if model.func.__name__ == "GPT" else "image"
+    kind = model.func.reads
     if data.kind != kind:
         raise UsageError(
             f"model={config['choices']['model']} reads {kind}s, data={config['choices']['data']} has {data.kind}s: "

@@ -17,7 +17,7 @@ import torch
 from rich.console import Console
 from rich.text import Text
 
-from .build import UsageError
+from .errors import UsageError
 from .evaluators import EVALUATORS, Evaluator, Length, Resolution
 from .evaluators.base import size_word
 from .evaluators.figures import draw

@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         print(generate(options))
-    except (UsageError, ValueError) as error:  # NotDefined is a ValueError whose message says what to do
+    except (UsageError, ValueError, FileNotFoundError) as error:  # sentences; NotDefined is one
         print(f"poslab: {error}", file=sys.stderr)
         return 2
     return 0

@@ -14,6 +14,7 @@ from typing import Any
 
 import hydra
 from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from ..errors import Interrupted, UsageError
@@ -78,11 +79,13 @@ def job(work: Work) -> Callable[[DictConfig], Any]:
         plain = OmegaConf.to_container(config, resolve=True)
         choices = HydraConfig.get().runtime.choices
         plain["overrides"] = list(HydraConfig.get().overrides.task)
+        plain["sweep"] = HydraConfig.get().mode is RunMode.MULTIRUN
         plain["choices"] = {group: word for group, word in choices.items() if not group.startswith("hydra/")}  # type: ignore
         try:
             return work(plain)  # type: ignore[arg-type]
         except UsageError as error:
-            print(f"poslab: {error}", file=sys.stderr)
+            if first_process():
+                print(f"poslab: {error}", file=sys.stderr)
             raise SystemExit(2) from None  # no Exception: Hydra adds a line of its own to those
         except Interrupted as stop:
             raise SystemExit(stop.code) from None

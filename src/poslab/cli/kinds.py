@@ -94,6 +94,8 @@ LEAST: dict[str, int] = {
     "evaluate.length.sizes": 1,
 } | dict.fromkeys(("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "data.size"), 1)
 
+MOST: dict[str, int] = {"seed": 2**32 - 1}  # what every random generator takes
+
 
 def kind_of(key: str, default: Any) -> Kind:
     """What the default of a key, or the table, admits."""
@@ -132,6 +134,8 @@ def complaint(key: str, value: Any, default: Any, words: list[str]) -> str | Non
     numbers = [number for number in (value if isinstance(value, list) else [value]) if NUMBER.accepts(number)]
     if key in LEAST and any(number < LEAST[key] for number in numbers):
         return f"{key} is {LEAST[key]} or more"
+    if key in MOST and any(number > MOST[key] for number in numbers):
+        return f"{key} is {MOST[key]} or less"
     return None
 
 

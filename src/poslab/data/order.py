@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 import torch
 from torch import Tensor
+
+
+def mixed(*parts: object) -> int:
+    """A seed for a random generator out of anything that can be printed: unlike parts, unrelated seeds."""
+    return int.from_bytes(sha256("/".join(map(str, parts)).encode()).digest()[:8], "big")
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ class Training:
             step, first = self.place(number)
             if step // self.steps_per_epoch != epoch:
                 epoch = step // self.steps_per_epoch
-                generator = torch.Generator().manual_seed((self.seed << 24) + epoch)
+                generator = torch.Generator().manual_seed(mixed(self.seed, "order", epoch))
                 order = torch.randperm(self.samples, generator=generator)
             first += step % self.steps_per_epoch * self.step
             yield order[first : first + self.micro]

@@ -24,7 +24,7 @@ class Stdlib(ByteText):
         documents: dict[str, list[bytes]] = {"train": [], "val": [], "test": []}
         for path in sorted(root.rglob("*.py")):
             name = path.relative_to(root)
-            if EXCLUDED.isdisjoint(name.parts):
+            if EXCLUDED.isdisjoint(name.parts) and path.is_file():
                 content = path.read_bytes().replace(b"\r\n", b"\n")
                 if content:
                     documents[split_of(name.as_posix())].append(content)

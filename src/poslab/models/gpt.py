@@ -25,6 +25,8 @@ class GPT(nn.Module):
     Weights start as in GPT-2: N(0, .02^2), and .02 / sqrt(2 * depth) for maps that end a branch.
     """
 
+    reads = "text"  # the kind of data it is for
+
     def __init__(
         self,
         *,

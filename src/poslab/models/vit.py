@@ -36,6 +36,8 @@ class ViT(nn.Module):
     at zero, as in the authors' code.
     """
 
+    reads = "image"  # the kind of data it is for
+
     def __init__(
         self,
         *,

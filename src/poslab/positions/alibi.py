@@ -11,7 +11,7 @@ from .ops import distance, slopes
 class ALiBi(PositionEncoding):
     """score(i, j) -= m_h * |i - j|,  m_h = 2^(-8h/H) for head h = 1 ... H.
 
-    Press, Smith & Lewis 2022, "Train Short, Test Long", equation 1 and section 3. Near keys win, by
+    Press, Smith & Lewis 2022, "Train Short, Test Long", section 3. Near keys win, by
     a slope that differs between heads; nothing is learned. For H not a power of two the slopes are
     those of the authors' code. Past the trained extent the penalty goes on growing: far keys fade.
     """

@@ -13,7 +13,7 @@ class Shaw(PositionEncoding):
     """score(i, j) += q_i . a[clip(j - i, -K, K)] / sqrt(D),  a: 2K + 1 learned vectors a layer.
 
     Shaw, Uszkoreit & Vaswani 2018, "Self-Attention with Relative Position Representations",
-    equations 4 and 6 and section 3.2: the query asks how far the key is, up to K, and heads share
+    equation 4 and section 3.2: the query asks how far the key is, up to K, and heads share
     the vectors. Farther keys all look K away, so any length is computable.
 
     The paper's second term, which adds vectors to the values (equation 3), needs the attention

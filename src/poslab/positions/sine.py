@@ -20,7 +20,9 @@ class Sine(PositionEncoding):
     `layout: interleaved` is the paper's order, `concat` puts all sines before all cosines.
     `endpoint` uses w_i = theta^(-i / (C/2 - 1)), ending at 1/theta exactly: tensor2tensor and
     fairseq, the authors' own code among them, do this where the paper does not. `scale` multiplies
-    the vectors: the paper's is 1, beside token vectors that it multiplies by sqrt(C).
+    the vectors. The paper's is 1, beside token vectors of unit variance (it multiplies them by sqrt(C),
+    section 3.4); beside GPT-2's, which start at N(0, .02^2), the same proportion is 0.02. At 1 the sines
+    drown the tokens for hundreds of steps.
     """
 
     unbounded = True

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from ..data.order import Training
+from ..data.order import Training, mixed
 from ..training.optimizer import make_optimizer, warmup_cosine
 from ..training.sharding import FullyShardedStrategy, shard
 
@@ -24,8 +24,6 @@ class Task(L.LightningModule):
     Args:
         optim: the keys of configs/optim. training: the order of the samples, this rank's after `setup`.
     """
-
-    count = "samples"  # what the loss is averaged over
 
     def __init__(self, model: nn.Module, data: Any, optim: Mapping[str, Any], training: Training) -> None:
         super().__init__()
@@ -50,11 +48,19 @@ class Task(L.LightningModule):
         if isinstance(self.trainer.strategy, FullyShardedStrategy):
             shard(self.model, self.device_mesh["data_parallel"])  # type: ignore[index]
 
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        # Lightning counts micro-batches, and a step may take another number of them now
+        now = checkpoint["global_step"] * self.training_order.accumulate
+        for progress in checkpoint["loops"]["fit_loop"]["epoch_loop.batch_progress"].values():
+            if isinstance(progress, dict):
+                unfinished = progress["ready"] - progress["completed"]  # 1 where it was saved at the end of a batch
+                progress |= {"ready": now, "started": now, "processed": now, "completed": now - unfinished}
+
     def on_train_batch_start(self, batch: Any, batch_idx: int) -> None:
         # dropout and stochastic depth become a function of (seed, micro-batch, rank): a resumed run
         # draws what an undisturbed one drew, and no two ranks or steps draw alike
         order = self.training_order
-        torch.manual_seed((order.seed << 40) + batch_idx * order.world + order.rank)
+        torch.manual_seed(mixed(order.seed, "dropout", batch_idx, order.rank))
 
     def training_step(self, batch: dict[str, Tensor], batch_idx: int) -> Tensor:
         sums = self.sums(self.augmented(batch, batch_idx))

@@ -18,8 +18,6 @@ class LanguageModelling(Task):
     Metrics: loss (nats a token), accuracy of the likeliest token, bits a byte where bytes are known.
     """
 
-    count = "tokens"
-
     def __init__(self, *args: Any, label_smoothing: float = 0.0, **options: Any) -> None:
         super().__init__(*args, **options)
         self.label_smoothing = label_smoothing

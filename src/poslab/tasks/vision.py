@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..data.order import mixed
 from .base import Task
 
 
@@ -21,7 +22,7 @@ class Classification(Task):
     def augmented(self, batch: dict[str, Tensor], batch_idx: int) -> dict[str, Tensor]:
         order = self.training_order
         step, first = order.place(batch_idx)
-        generator = torch.Generator().manual_seed((order.seed << 32) + step)
+        generator = torch.Generator().manual_seed(mixed(order.seed, "augment", step))
         images = self.data.augment(self.data.prepare(batch["images"]), generator, first, order.step)
         return batch | {"images": images}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +25,27 @@ class Checkpoints(L.Callback):
         if trainer.sanity_checking or not module.validation:
             return
         metrics = module.validation | {"step": trainer.global_step}
-        is_best = not self.best or metrics["loss"] < self.best["loss"]
+        is_best = not self.best or not metrics["loss"] >= self.best["loss"]  # a loss that is nan is beaten by any
         if is_best:
             self.best = metrics
-        self.save(trainer, "last")
-        if is_best and trainer.is_global_zero:  # same bytes: a copy, swapped in as a whole
-            temporary = self.directory / "best.tmp"
-            temporary.write_bytes((self.directory / "last.ckpt").read_bytes())
-            os.replace(temporary, self.directory / "best.ckpt")
+        self.save(trainer, ("best", "last") if is_best else ("last",))
 
-    def save(self, trainer: L.Trainer, name: str) -> None:
-        """Every rank calls this; a reader sees the old file or the new one, never a part."""
-        temporary = self.directory / f"{name}.tmp"
+    def save(self, trainer: L.Trainer, names: tuple[str, ...] = ("last",)) -> None:
+        """Every rank calls this; a reader sees the old files or the new ones, never a part.
+
+        `last` is replaced after `best`: what it says of the best checkpoint is then true of that file.
+        """
+        temporary = self.directory / "saving.tmp"
         trainer.save_checkpoint(temporary)
-        if trainer.is_global_zero:
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-            os.replace(temporary, self.directory / f"{name}.ckpt")
+        if not trainer.is_global_zero:
+            return
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        for name in names[:-1]:
+            copy = self.directory / f"{name}.tmp"
+            shutil.copyfile(temporary, copy)
+            os.replace(copy, self.directory / f"{name}.ckpt")
+        os.replace(temporary, self.directory / f"{names[-1]}.ckpt")
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}

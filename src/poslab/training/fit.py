@@ -14,6 +14,7 @@ import lightning as L
 from lightning.pytorch.callbacks import EMAWeightAveraging
 
 from ..build import build_data, build_model, instantiate
+from ..compare import check_options, compare
 from ..data.module import Loaders
 from ..data.text import describe
 from ..errors import Interrupted, UsageError
@@ -43,11 +44,16 @@ def fit(config: dict[str, Any]) -> Path:
     start = resumed(config) if config["resume"] else Start(settle_length(config))
     config = start.config
     trainer = _trainer(config)
-    data = build_data(config)
     L.seed_everything(config["seed"], verbose=False)
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        model = build_model(config, data)
+        try:
+            data = build_data(config)
+            model = build_model(config, data)
+        except (ValueError, TypeError, FileNotFoundError) as error:  # sentences about a configuration
+            raise UsageError(str(error)) from error
+    if start.data_hash not in (None, data.fingerprint()):
+        raise UsageError(f"resume={start.directory}: its data had the hash {start.data_hash}, here it is another.")
     if config["init_from"] and not start.step:
         from_run(model, config["init_from"])
     training = plan(config, len(data.train), trainer.world_size, start.step)
@@ -103,7 +109,7 @@ def fit(config: dict[str, Any]) -> Path:
             finish_wandb(code)
     if main:
         if not config["evaluate"]["skip"]:
-            _evaluate(directory, config)
+            _evaluate(directory, config, trainer.strategy.root_device.type)
         log.info(f"run:     {place}")
     return directory
 
@@ -116,9 +122,11 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
         if config["hardware"]["strategy"] == "fsdp":
             raise UsageError("optim.ema averages whole models: leave it out under hardware=fsdp.")
         callbacks.append(EMAWeightAveraging(decay=config["optim"]["ema"]))
+    if not config["evaluate"]["skip"]:
+        check_options(config["evaluate"])  # now, not after hours of training
     if config["logger"]["wandb"] and find_spec("wandb") is None:
-        raise UsageError("logger=wandb needs the wandb package: pip install 'poslab[wandb]'.")
-    return L.Trainer(
+        raise UsageError("logger=wandb needs the wandb package: pip install -e '.[wandb]'.")
+    trainer = L.Trainer(
         **arguments,
         callbacks=callbacks,
         max_epochs=1,  # the loader joins all epochs into one pass
@@ -130,18 +138,19 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
         enable_model_summary=False,
         logger=False,
     )
+    if trainer.world_size > 1 and config["sweep"]:
+        raise UsageError("In a sweep each job has one device for now: hardware.devices=1, or run the jobs one by one.")
+    return trainer
 
 
-def _evaluate(directory: Path, config: dict[str, Any]) -> None:
+def _evaluate(directory: Path, config: dict[str, Any], device: str) -> None:
     """What `eval.py runs=<this run>` does."""
-    from ..compare import compare
-
     compare(
         {
             "runs": str(directory),
             "report": None,
             "reports": config["reports"],
-            "device": "auto",
+            "device": device,
             "evaluate": config["evaluate"],
         }
     )
@@ -149,12 +158,14 @@ def _evaluate(directory: Path, config: dict[str, Any]) -> None:
 
 def _debug(config: dict[str, Any]) -> Path:
     """Two steps, two validation batches, a short evaluation, in a directory that goes away."""
+    if config["resume"]:
+        raise UsageError("debug=true keeps nothing, so there is nothing to resume: leave one of them out.")
     runs = Path(tempfile.mkdtemp(prefix="poslab-debug-"))
     evaluate = config["evaluate"]
     evaluate = evaluate | {
         "bootstrap": 20,
-        "resolution": evaluate["resolution"] | {"ratios": [1]},
-        "length": evaluate["length"] | {"ratios": [1], "count": 8},
+        "resolution": evaluate["resolution"] | {"sizes": None, "ratios": [1]},
+        "length": evaluate["length"] | {"sizes": None, "ratios": [1], "count": 8},
     }
     hardware = config["hardware"] | {"limit_val_batches": 2}
     steps = {"steps": 2, "epochs": None, "validate_every": 2, "overrides": []}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from typing import Any
 
 import lightning as L
@@ -12,7 +13,12 @@ from lightning.pytorch.strategies import DDPStrategy
 from ..errors import UsageError
 from .sharding import FullyShardedStrategy
 
-RESERVED = {"max_steps", "max_epochs", "accumulate_grad_batches", "callbacks", "logger", "gradient_clip_val"}
+RESERVED = {  # training decides these
+    "accumulate_grad_batches", "callbacks", "check_val_every_n_epoch", "enable_checkpointing", "enable_model_summary",
+    "enable_progress_bar", "fast_dev_run", "gradient_clip_algorithm", "gradient_clip_val", "limit_train_batches",
+    "logger", "max_epochs", "max_steps", "max_time", "min_epochs", "min_steps", "num_sanity_val_steps",
+    "overfit_batches", "reload_dataloaders_every_n_epochs", "use_distributed_sampler", "val_check_interval",
+}  # fmt: skip
 
 
 def trainer_arguments(hardware: dict[str, Any]) -> dict[str, Any]:
@@ -24,6 +30,10 @@ def trainer_arguments(hardware: dict[str, Any]) -> dict[str, Any]:
         raise UsageError(f"hardware.{unknown[0]} is not an argument of lightning.Trainer that can be set here.")
     if arguments["accelerator"] == "gpu" and not torch.cuda.is_available():
         raise UsageError("hardware.accelerator=gpu: torch sees no GPU here. Use hardware=cpu or hardware=auto.")
+    if str(arguments["precision"]).startswith("16"):
+        raise UsageError("hardware.precision=16-mixed needs its gradients scaled: use bf16-mixed, or 32-true.")
+    if arguments["num_nodes"] > 1 and "TORCHELASTIC_RUN_ID" not in os.environ:
+        raise UsageError("hardware.num_nodes: several nodes are started with torchrun, which makes them agree.")
     on_gpu = arguments["accelerator"] in ("auto", "gpu", "cuda") and torch.cuda.is_available()
     if arguments["accelerator"] == "auto" and not on_gpu:
         arguments["accelerator"] = "cpu"  # nothing else is tested

@@ -35,10 +35,13 @@ class Interrupt(L.Callback):
         if trainer.world_size > 1:  # ranks hear of a signal at different steps: they stop at the same one
             self.signum = int(trainer.strategy.reduce(torch.tensor(self.signum, device=module.device), reduce_op="max"))
         if self.signum:
-            self.checkpoints.save(trainer, "last")
+            self.checkpoints.save(trainer)
             raise Interrupted(self.signum)
 
     def teardown(self, trainer: L.Trainer, module: Any, stage: str) -> None:
         for signum, handler in self._previous.items():
             signal.signal(signum, handler)
         self._previous = {}
+
+    def on_exception(self, trainer: L.Trainer, module: Any, exception: BaseException) -> None:
+        self.teardown(trainer, module, "fit")  # Lightning calls no teardown hook after an exception

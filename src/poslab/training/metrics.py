@@ -93,8 +93,10 @@ class Record(L.Callback):
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         step = trainer.global_step
         if self._since is None:
-            self._since = (time.perf_counter(), step)
-        elif (step % self.every == 0 or step == trainer.max_steps) and step > self._since[1]:
+            self._since = (time.perf_counter(), step)  # the first step after a pause also warms up
+            if step % self.every and step < trainer.max_steps:
+                return
+        if step % self.every == 0 or step == trainer.max_steps:
             now = time.perf_counter()
             samples = (step - self._since[1]) * module.training_order.step
             metrics = {
@@ -102,8 +104,9 @@ class Record(L.Callback):
                 for name, value in module.latest.items()
             }
             metrics["train/lr"] = trainer.optimizers[0].param_groups[0]["lr"]
-            self._rates.append(samples / (now - self._since[0]))
-            metrics["train/samples_per_second"] = self._rates[-1]
+            if samples:
+                self._rates.append(samples / (now - self._since[0]))
+                metrics["train/samples_per_second"] = self._rates[-1]
             self._log(trainer, metrics)
             self._since = (now, step)
 

@@ -60,6 +60,9 @@ class Bar(L.Callback):
             self._progress.stop()
             self._progress = None
 
+    def on_exception(self, trainer: L.Trainer, module: Any, exception: BaseException) -> None:
+        self.teardown(trainer, module, "fit")  # Lightning calls no teardown hook after an exception
+
 
 class Lines(L.Callback):
     """A line after a validation, at most one every `pause` seconds, and always the last."""

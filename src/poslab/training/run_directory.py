@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import torch
 import yaml
 
+_jobs = count()  # of this process: every rank of a sweep counts alike
 AGREED = "POSLAB_RUN_DIRECTORY"  # the directory that rank 0 made, for the processes it starts
 
 
@@ -55,7 +57,7 @@ def _make_new(config: dict[str, Any]) -> Path:
         except FileExistsError:
             number += 1
     (directory / "checkpoints").mkdir()
-    recorded = {key: value for key, value in config.items() if key != "overrides"}
+    recorded = {key: value for key, value in config.items() if key not in ("overrides", "sweep")}
     write(directory / "config.yaml", yaml.safe_dump(recorded, sort_keys=False))
     return directory
 
@@ -67,11 +69,11 @@ def _agree_under_torchrun(config: dict[str, Any]) -> Path:
     # torchrun's agent may hold the store of this port already; otherwise rank 0 holds it for this exchange
     own = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" and os.environ["RANK"] == "0"
     store = torch.distributed.TCPStore(address, port, is_master=own, timeout=timedelta(seconds=120))
-    key = f"poslab/{os.environ['TORCHELASTIC_RUN_ID']}/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
+    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    key = f"poslab/{os.environ['TORCHELASTIC_RUN_ID']}/{restart}/{next(_jobs)}"
     if os.environ["RANK"] == "0":
         store.set(key, str(_make_new(config)))
-    os.environ[AGREED] = store.get(key).decode()
-    return Path(os.environ[AGREED])
+    return Path(store.get(key).decode())
 
 
 def shown(directory: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ class Start:
     directory: Path | None = None
     checkpoint: Path | None = None
     step: int = 0
+    data_hash: str | None = None
 
 
 def resumed(config: dict[str, Any]) -> Start:
@@ -38,13 +40,22 @@ def resumed(config: dict[str, Any]) -> Start:
     run = load_run(config["resume"])
     if run.summary["status"] == "complete":
         raise UsageError(f"{run.directory} is finished: evaluate it with python eval.py runs={run.directory}")
-    words = [word for word in config.get("overrides", []) if word.split("=")[0].lstrip("+").split(".")[0] not in FREE]
-    if words:
+    typed = {word: word.split("=")[0].lstrip("+") for word in config["overrides"]}
+    if words := [word for word, key in typed.items() if key.split(".")[0] not in FREE]:
         raise UsageError(f"resume= goes on with the run's own configuration: leave out {' '.join(words)}.")
-    changed = {key: config[key] for key in FREE if key in {w.split("=")[0].split(".")[0] for w in config["overrides"]}}
+    going_on = deepcopy(run.config)
+    for key in typed.values():
+        node, value = going_on, config
+        *way, last = key.split(".")
+        for name in way:
+            node, value = node.setdefault(name, {}), value[name]
+        node[last] = value[last]  # a whole group where one was chosen, hardware=cpu
+    going_on["choices"] |= {key: config["choices"][key] for key in typed.values() if key in config["choices"]}
+    if (going_on["hardware"]["strategy"] == "fsdp") != (run.config["hardware"]["strategy"] == "fsdp"):
+        raise UsageError("resume= cannot change to or from hardware=fsdp, whose optimiser state is kept otherwise.")
     path = run.checkpoint("last")
     step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
-    return Start(run.config | changed | {"resume": str(run.directory)}, run.directory.absolute(), path, step)
+    return Start(going_on, run.directory.absolute(), path, step, run.summary.get("data_hash"))
 
 
 def from_run(model: nn.Module, directory: str) -> None:
@@ -60,8 +71,6 @@ def from_run(model: nn.Module, directory: str) -> None:
     if [type(module) for module in _encodings(model)] != [type(module) for module in _encodings(source)]:
         raise UsageError(f"init_from={directory} was trained with pos={run.choices['pos']}: choose the same encoding.")
     with torch.no_grad():
-        for mine, other in encodings:
-            mine.adopt(other)
         for name, parameter in ours.items():
             if ".position." in name:
                 continue
@@ -74,6 +83,13 @@ def from_run(model: nn.Module, directory: str) -> None:
                     f"init_from={directory} does not fit: {name} is {tuple(parameter.shape)} here and "
                     f"{tuple(theirs[name].shape) if name in theirs else 'missing'} there. Choose the same model sizes."
                 )
+        try:
+            for mine, other in encodings:
+                mine.adopt(other)
+        except (RuntimeError, ValueError) as error:
+            raise UsageError(
+                f"init_from={directory}: the encoding does not fit, choose its keys alike: {error}"
+            ) from error
 
 
 def _encodings(model: nn.Module) -> list[PositionEncoding]:
