@@ -94,10 +94,10 @@ WRONG = {
     "seed=abc": "is not an integer (default 0).",
     "epochs=1.5": "not an integer or null",
     "epochs=0": "epochs is 1 or more.",
-    "model=gpt steps=x": "not an integer or null (default 2000)",
+    "model=gpt steps=x": "not an integer or null (default 1000)",
     "global_batch_size=0": "1 or more",
     "compile=1": "1 is not true or false (default false)",
-    "optim.lr=fast": "not a number (default 0.001)",
+    "optim.lr=fast": "not a number (default 0.003)",
     "optim.lr=nan": "not a number",
     "optim.lr=${optim.nothing}": "optim.nothing",
     "optim.betas=0.9": "not a list of 2 numbers",
@@ -323,7 +323,7 @@ def test_help_shows_all_there_is(train: Configs) -> None:
     for group in train.groups:
         for option in train.options(group):
             assert f"  {option} " in page and train.summary(group, option) in page
-    assert "gpt * " in page and "rope * " in page and "steps=2000" in page and "--cfg job" in page
+    assert "gpt * " in page and "rope * " in page and "steps=1000" in page and "--cfg job" in page
     assert max(map(len, page.splitlines())) <= 130
 
 
@@ -419,7 +419,7 @@ def test_eval_runs(launch: Any) -> None:
 
 def test_flags_of_hydra_still_work(launch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert launch("model=gpt --cfg job") == (0, [])
-    assert yaml.safe_load(capsys.readouterr().out)["steps"] == 2000
+    assert yaml.safe_load(capsys.readouterr().out)["steps"] == 1000
     assert launch("--help") == (0, []) and "model=\n" in capsys.readouterr().out
     assert launch("--hydra-help") == (0, []) and "--multirun" in capsys.readouterr().out
     assert launch("pos=sine --info defaults") == (0, []) and "pos/sine" in capsys.readouterr().out

@@ -108,7 +108,7 @@ def test_sum_over_sum() -> None:
 def test_order_and_batches_do_not_matter(kind: str) -> None:
     make: type[Resolution] | type[Length]
     if kind == "image":
-        data, make, metric = Digits(), partial(Resolution, ratios=[0.75, 1, 1.5]), "accuracy"
+        data, make, metric = Digits(), partial(Resolution, ratios=[0.75, 1, 1.5]), "loss"
         data.test = ImageSplit(data.test.images[:60], data.test.labels[:60])
         pos = {"pos": partial(RoPE2d), "dim": 16, "heads": 2, "depth": 1}
         model = randomised(ViT(image_size=8, patch_size=2, channels=1, classes=10, **pos))
