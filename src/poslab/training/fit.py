@@ -177,3 +177,4 @@ def _debug(config: dict[str, Any]) -> Path:
         )
     finally:
         shutil.rmtree(runs, ignore_errors=True)
+        log.info("debug=true: nothing of this was kept")
