@@ -34,6 +34,4 @@ class Loaders(L.LightningDataModule):
 
     def _loader(self, split: Any, order: Any) -> DataLoader[dict[str, Tensor]]:
         # each index that the sampler yields is a whole batch: no per-sample Python
-        return DataLoader(
-            split, sampler=order, batch_size=None, num_workers=self.workers, persistent_workers=False, pin_memory=False
-        )
+        return DataLoader(split, sampler=order, batch_size=None, num_workers=self.workers)

@@ -22,7 +22,7 @@ def wandb_logger(options: dict[str, Any], directory: Path, config: dict[str, Any
         mode = "offline" if asked in ("offline", "dryrun") or not _has_key() else "online"
     if mode == "offline":
         log.info(f"wandb: recording offline, send it later with: wandb sync {directory / 'wandb' / 'offline-run-*'}")
-    logger = WandbLogger(
+    return WandbLogger(
         name=directory.name,
         save_dir=directory,
         project=options["project"],
@@ -33,7 +33,6 @@ def wandb_logger(options: dict[str, Any], directory: Path, config: dict[str, Any
         mode=mode,
         config=flat(config) | config["choices"],  # pos=rope and pos.theta=10000 side by side: words to filter by
     )
-    return logger
 
 
 def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -48,7 +48,8 @@ class MetricsFile(Logger):
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
         if self._rows and int(self._rows[-1]["step"]) == step:
             self._rows[-1].update(metrics)
-            self._written = min(self._written, len(self._rows) - 1) if self._written < len(self._rows) else -1
+            if self._written == len(self._rows):  # the row is on disk without these columns
+                self._written = -1
         else:
             self._rows.append({"step": step, "epoch": round((step or 0) / self.steps_per_epoch, 4), **metrics})
         new = [name for name in metrics if name not in self._columns]
@@ -91,6 +92,8 @@ class Record(L.Callback):
         return round(median(self._rates), 2) if self._rates else None
 
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if (batch_idx + 1) % trainer.accumulate_grad_batches:
+            return  # within a step: the count of steps stands still, and would be recorded again
         step = trainer.global_step
         if self._since is None:
             self._since = (time.perf_counter(), step)  # the first step after a pause also warms up
