@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 ARGS ?=
 
-# Threads that wait should sleep: spinning ones slow a shared machine down by an order of magnitude.
+# Threads that wait should sleep (pytest loads torch without our command line, which sets this itself).
 export GOMP_SPINCOUNT ?= 0
 
 .PHONY: train test test-full lint format clean
