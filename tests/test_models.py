@@ -75,7 +75,7 @@ def test_vit_refuses_an_image_that_patches_do_not_divide() -> None:
         (lambda: vit(pool="max"), "not one of class, mean"),
         (lambda: Frame(ALiBi(Spec(8, 2, (4,), True)), Positions.line(4), prefix=1), "set prefix=0"),
         (lambda: Positions(torch.zeros(3, 2, dtype=torch.long), (3,)), r"coordinates \(T, 1\)"),
-        (lambda: Sum(Spec(16, 2, (4,), True), [RoPE, RoPE2d]), "sum encodings of the same kind"),
+        (lambda: Sum(Spec(16, 2, (4,), True), {"rope": RoPE, "rope2d": RoPE2d}), "sum encodings of one kind"),
     ],
 )
 def test_sentences(build: Any, sentence: str) -> None:
@@ -238,9 +238,9 @@ def test_strips_of_the_trunk() -> None:
 
 def test_a_sum_is_its_parts() -> None:
     """Learned table and rotation; per-layer parts in each layer, shared ones once; claims of all parts."""
-    model = vit(pos=lambda spec: Sum(spec, [Learned, RoPE2dMixed, RoPE2d]))
+    model = vit(pos=lambda spec: Sum(spec, {"a": Learned, "b": RoPE2dMixed, "c": RoPE2d}))
     names = [name for name, _ in model.trunk.position.named_parameters()]
-    assert names == ["0.own.0.table", "0.own.1.frequency", "1.own.0.frequency"]
+    assert names == ["0.own.a.table", "0.own.b.frequency", "1.own.b.frequency"]
     first = model.trunk.encoding
     assert not first.shift_invariant and first.norm_preserving and first.unbounded and first.axes == 2
     assert model(torch.randn(2, 2, 8, 12)).isfinite().all()

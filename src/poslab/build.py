@@ -16,15 +16,18 @@ def instantiate(node: Mapping[str, Any], **more: Any) -> Any:
     """The object that a node's `_target_` names, called with its other keys, or a partial of it.
 
     Only classes of this package are accepted: a configuration from a stranger cannot run code.
-    Lists of nodes inside a node are instantiated first.
+    Nodes inside a node are instantiated first.
     """
     target = locate(node["_target_"])
-    keywords = {key: value for key, value in node.items() if key not in ("_target_", "_partial_")}
-    for key, value in keywords.items():
-        if isinstance(value, (list, tuple)) and value and isinstance(value[0], Mapping):
-            keywords[key] = [instantiate(part) for part in value]
-    keywords |= more
+    keywords = {key: inner(value) for key, value in node.items() if key not in ("_target_", "_partial_")} | more
     return partial(target, **keywords) if node.get("_partial_") else target(**keywords)
+
+
+def inner(value: Any) -> Any:
+    """A value of a node: another node, a mapping of nodes, or plain."""
+    if not isinstance(value, Mapping):
+        return value
+    return instantiate(value) if "_target_" in value else {key: inner(part) for key, part in value.items()}
 
 
 def locate(path: str) -> Callable[..., Any]:

@@ -17,12 +17,17 @@ from torch import Tensor, nn
 
 from poslab.models import GPT, ViT
 from poslab.positions import PositionEncoding, Positions, Spec, declared_axes
+from poslab.positions.scaling import Scaling
 
 Factory = Callable[[Spec], PositionEncoding]
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "pos"
-SUMS = ["learned+rope", "rope2d_mixed+learned", "alibi+shaw"]  # encodings compose: the laws hold for sums
-WORDS = sorted(path.stem for path in CONFIGS.glob("*.yaml")) + SUMS
+FILES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+# encodings compose: the laws hold for sums, for layers by turns and for scaled frequencies
+SUMS = ["learned+rope", "rope2d_mixed+learned", "alibi+shaw"]
+LAYERS = ["rope-none", "learned+rope-t5"]
+SCALED = ["rope/yarn", "rope/dynamic_ntk", "rope/longrope", "rope2d/linear", "rope2d/llama3", "rope2d_mixed/ntk"]
+WORDS = FILES + SUMS + LAYERS + SCALED
 
 DIM, HEADS, DEPTH = 16, 2, 2
 VOCAB, CONTEXT = 11, 24
@@ -52,11 +57,21 @@ SETTINGS = (TEXT, RASTER, IMAGE)
 
 
 def keys(word: str) -> dict[str, Any]:
-    """The file as it stands, or a Sum of files for words joined by +."""
+    """The file as it stands; layers by turns for words joined by -, a sum for +, scaled by a factor of 2 for /."""
+    if "-" in word:
+        order = word.split("-")
+        return {"_target_": "poslab.positions.layers.Layers", "parts": {part: keys(part) for part in order}, "order": order}
     if "+" in word:
-        parts = [keys(part) for part in word.split("+")]
+        parts = {part: keys(part) for part in word.split("+")}
         return {"_target_": "poslab.positions.sum.Sum", "_partial_": True, "parts": parts}
-    return yaml.safe_load((CONFIGS / f"{word}.yaml").read_text())
+    word, _, rule = word.partition("/")
+    file = yaml.safe_load((CONFIGS / f"{word}.yaml").read_text())
+    file.pop("defaults", None)
+    if rule:
+        file["scaling"] = yaml.safe_load((CONFIGS / "scaling" / f"{rule}.yaml").read_text()) | {"factor": 2.0}
+        if rule == "longrope":
+            file["scaling"] |= {"long": [1.0, 1.5, 2.0, 3.0], "short": [1.0, 1.1, 1.2, 1.3]}
+    return file
 
 
 def resolve(node: Any) -> Any:
@@ -123,6 +138,10 @@ def candidates(value: Any, annotation: Any) -> list[Any]:
         return [not value]
     if isinstance(value, int | float):
         return [type(value)(2 * value), type(value)(value / 2)] if value else [1, 0.5]
+    if value is None and annotation == Scaling | None:
+        return [{"_target_": "poslab.positions.scaling.Linear", "factor": 2.0}]
+    if value is None and annotation == int | None:
+        return [7]
     if isinstance(value, list):
         return [[candidates(item, None)[0] for item in value]]
     raise TypeError(f"No other value known for {value!r}: annotate the key with a Literal.")
@@ -131,15 +150,17 @@ def candidates(value: Any, annotation: Any) -> list[Any]:
 def variations(word: str) -> list[tuple[str, Any]]:
     """(key, other value) for each choice of each word, the other boolean, and numbers doubled or halved.
 
-    None for a sum: the keys of its parts are changed where the parts stand alone.
+    None for a composition: the keys of its parts are changed where the parts stand alone.
     """
-    if "+" in word:
+    if "+" in word or "-" in word:
         return []
     found = []
     for path, node in _nodes(keys(word)):
         module, _, name = node["_target_"].rpartition(".")
         hints = get_type_hints(getattr(importlib.import_module(module), name).__init__)
         for key, value in node.items():
+            if "/" in word and not path:
+                continue  # the keys of the encoding itself are those of its file
             if not key.startswith("_") and not _is_node(value):
                 found += [(f"{path}{key}", other) for other in _buildable(word, f"{path}{key}", value, hints[key])]
     return found

@@ -1,6 +1,6 @@
 """The trunk that GPT and ViT share: pre-norm blocks around attention in a Frame.
 
-Shapes as in `positions/base.py`. The trunk owns the encodings (`position.0.*`, or one a layer)
+Shapes as in `positions/base.py`. The trunk owns the encodings (`position.0.*`, or more where layers have their own)
 and lends them to its blocks, so that a block has no parameter of another.
 """
 
@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..positions import Frame, PositionEncoding, Positions, Spec, Sum
+from ..positions import Frame, PositionEncoding, Positions, Spec, build_layers
 from .cache import Cache
 
 Norm = Literal["layernorm", "rmsnorm"]
@@ -131,13 +131,10 @@ class Transformer(nn.Module):
             raise ValueError(f"depth={depth}: a Transformer has at least one block.")
         self.attention_dropout = attention_dropout
         self.strip: int | None = None  # query rows a strip in evaluation; None: as memory asks
-        encodings = [pos(Spec(dim, heads, extent, causal, 0, depth))]
-        if encodings[0].per_layer:
-            encodings += [pos(Spec(dim, heads, extent, causal, layer, depth)) for layer in range(1, depth)]
-        for encoding in encodings:
-            if isinstance(encoding, Sum) and isinstance(encodings[0], Sum):
-                encoding.share(encodings[0])
-        self.position = nn.ModuleList(encodings)
+        by_layer = list(build_layers(pos, Spec(dim, heads, extent, causal, 0, depth)))
+        distinct = list(dict.fromkeys(by_layer))
+        self.position = nn.ModuleList(distinct)
+        self.position_of_layer = [distinct.index(encoding) for encoding in by_layer]
         self.blocks = nn.ModuleList(
             Block(
                 Attention(dim, heads, bias, norm if qk_norm else None, norm_eps, dropout),
@@ -152,7 +149,7 @@ class Transformer(nn.Module):
 
     @property
     def encoding(self) -> PositionEncoding:
-        """The first layer's encoding, which speaks for all of them."""
+        """The first layer's encoding, which adds to the tokens."""
         return self.position[0]  # type: ignore[return-value]
 
     def forward(
@@ -179,7 +176,7 @@ class Transformer(nn.Module):
             x = x + (F.pad(vectors, (0, 0, prefix, 0)) if prefix else vectors)
         x = self.dropout(x)
         for layer, block in enumerate(self.blocks):
-            x = block(x, frames[min(layer, len(frames) - 1)], cache, layer)
+            x = block(x, frames[self.position_of_layer[layer]], cache, layer)
         return self.norm(x)
 
     def init_weights(self, std: float | None = None, residual_std: float | None = None) -> None:

@@ -2,6 +2,17 @@
 
 from .base import NotDefined, PositionEncoding, Positions, Spec
 from .frame import Frame
-from .sum import Sum, declared_axes
+from .layers import Layers, build_layers, declared_axes
+from .sum import Sum
 
-__all__ = ["Frame", "NotDefined", "PositionEncoding", "Positions", "Spec", "Sum", "declared_axes"]
+__all__ = [
+    "Frame",
+    "Layers",
+    "NotDefined",
+    "PositionEncoding",
+    "Positions",
+    "Spec",
+    "Sum",
+    "build_layers",
+    "declared_axes",
+]

@@ -133,6 +133,9 @@ class PositionEncoding(nn.Module):
         """Start from what the same encoding learned in a model of another extent (fine-tuning at another size)."""
         self.load_state_dict(other.state_dict())
 
+    def share(self, earlier: Sequence[PositionEncoding]) -> None:
+        """Called in each deeper layer with the earlier layers' encodings: take over what is one for all layers."""
+
     def embed(self, pos: Positions) -> Tensor | None:
         """(T, C) added to the tokens, once, before the first layer."""
         return None
@@ -140,6 +143,10 @@ class PositionEncoding(nn.Module):
     def rotate(self, q: Tensor, k: Tensor, v: Tensor, pos: Positions) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v (B, H, T, D) in every layer; q and k may come back wider."""
         return q, k, v
+
+    def rotate_prefix(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        """q and k of tokens without a position, only where `rotate` widens them."""
+        return q, k
 
     def unrotate(self, y: Tensor, pos: Positions) -> Tensor:
         """The attention output (B, H, T, D), only where values were turned too."""

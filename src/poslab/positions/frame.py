@@ -65,28 +65,34 @@ class Frame:
         if not self.prefix:
             return self.encoding.rotate(q, k, v, self.q_pos)
         p = self.prefix
-        turned = self.encoding.rotate(q[:, :, p:], k[:, :, p:], v[:, :, p:], self.q_pos)
-        return tuple(  # type: ignore[return-value]
-            old if new is old else torch.cat((old[:, :, :p], new), dim=2)
-            for old, new in zip((q, k, v), turned, strict=True)
-        )
+        values = v[:, :, p:]
+        turned_q, turned_k, turned_v = self.encoding.rotate(q[:, :, p:], k[:, :, p:], values, self.q_pos)
+        first_q, first_k = self.encoding.rotate_prefix(q[:, :, :p], k[:, :, :p])
+        q, k = torch.cat((first_q, turned_q), dim=2), torch.cat((first_k, turned_k), dim=2)
+        return q, k, v if turned_v is values else torch.cat((v[:, :, :p], turned_v), dim=2)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         """softmax(scale * q.k + biases) v: (B, H, prefix + Q, D)."""
-        rows = q.shape[-2]
-        strip = self._strip_rows(q, k)
-        if strip is None:  # not a loop of one turn, which a compiler would tie to this number of rows
-            y = self._attend_rows(q, k, v, 0, rows)
+        width = v.shape[-1]
+        if q.shape[-1] != width:  # the fused CPU kernel wants one width: pad v and cut y
+            y = self._attend(q, k, F.pad(v, (0, q.shape[-1] - width)))[..., :width]
         else:
-            # rows of the prefix alone would be a strip without positions: the first strip holds them and one more
-            strip = max(strip, self.prefix + 1)
-            firsts = range(0, rows, strip)
-            y = torch.cat([self._attend_rows(q, k, v, first, min(first + strip, rows)) for first in firsts], dim=2)
+            y = self._attend(q, k, v)
         if not self.encoding.overrides("unrotate"):
             return y
         p = self.prefix
         turned = self.encoding.unrotate(y[:, :, p:], self.q_pos)
         return torch.cat((y[:, :, :p], turned), dim=2) if p else turned
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        rows = q.shape[-2]
+        strip = self._strip_rows(q, k)
+        if strip is None:  # not a loop of one turn, which a compiler would tie to this number of rows
+            return self._attend_rows(q, k, v, 0, rows)
+        # rows of the prefix alone would be a strip without positions: the first strip holds them and one more
+        strip = max(strip, self.prefix + 1)
+        firsts = range(0, rows, strip)
+        return torch.cat([self._attend_rows(q, k, v, first, min(first + strip, rows)) for first in firsts], dim=2)
 
     def _strip_rows(self, q: Tensor, k: Tensor) -> int | None:
         """Query rows a strip, or None for all at once."""

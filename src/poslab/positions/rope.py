@@ -9,6 +9,7 @@ from torch import Tensor
 from .base import Positions, Spec
 from .ops import Pairs, angles, check_choices, frequencies, turn
 from .rotary import Rotary
+from .scaling import Scaling
 
 
 class RoPE(Rotary):
@@ -22,7 +23,8 @@ class RoPE(Rotary):
     fits only its own. `values: rotated` turns v as well (RoFormer's rotary_value), which makes the
     output depend on absolute positions; `relative` turns the attention output back.
 
-    Every position is computable. Past the trained extent slow pairs meet angles never seen.
+    Every position is computable. Past the trained extent slow pairs meet angles never seen, which
+    `scaling` (a rule of `scaling.py`) is there to avoid.
     """
 
     unbounded = True
@@ -35,6 +37,7 @@ class RoPE(Rotary):
         pairs: Pairs = "half",
         fraction: float = 1.0,
         values: Literal["plain", "rotated", "relative"] = "plain",
+        scaling: Scaling | None = None,
     ) -> None:
         super().__init__(spec)
         check_choices(self, {"pairs": pairs, "values": values})
@@ -43,14 +46,14 @@ class RoPE(Rotary):
         self.width = int(spec.head_dim * fraction) // 2 * 2
         if not 2 <= self.width <= spec.head_dim:
             raise ValueError(f"fraction={fraction} of a head of {spec.head_dim} leaves no pair to turn: use (0, 1].")
-        self.theta, self.pairs, self.values = theta, pairs, values
+        self.theta, self.pairs, self.values, self.scaling = theta, pairs, values, scaling
 
     @property
     def shift_invariant(self) -> bool:  # type: ignore[override]
         return self.values != "rotated"
 
     def angles(self, pos: Positions) -> Tensor:
-        return angles(pos.axis(0), frequencies(self.width, self.theta))
+        return angles(pos.axis(0), self.scaled(frequencies(self.width, self.theta), self.theta, pos))
 
     def rotate(self, q: Tensor, k: Tensor, v: Tensor, pos: Positions) -> tuple[Tensor, Tensor, Tensor]:
         q, k, v = super().rotate(q, k, v, pos)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from .base import Positions, Spec
 from .rotary import Rotary
+from .scaling import Scaling
 
 
 class RoPE2dMixed(Rotary):
@@ -19,7 +20,8 @@ class RoPE2dMixed(Rotary):
     theta = 10, one random direction a head for the first half of the pairs and that direction
     plus 90 degrees for the second. heads * D numbers a layer, without weight decay.
 
-    Turns stay linear in the position, so scores read only the offset and every grid is computable.
+    Turns stay linear in the position, so scores read only the offset and every grid is computable;
+    `scaling` (a rule of `scaling.py`) divides f^x and f^y by the stretch of their own axis.
     """
 
     shift_invariant = unbounded = True
@@ -27,14 +29,14 @@ class RoPE2dMixed(Rotary):
     axes = 2
     pairs = "adj"
 
-    def __init__(self, spec: Spec, theta: float = 10.0) -> None:
+    def __init__(self, spec: Spec, theta: float = 10.0, scaling: Scaling | None = None) -> None:
         super().__init__(spec)
         if spec.head_dim % 4:
             raise ValueError(
                 f"rope2d_mixed turns pairs along two directions: a head of {spec.head_dim} is not divisible "
                 "by 4, choose dim and heads so that dim / heads is."
             )
-        self.theta = theta
+        self.theta, self.scaling = theta, scaling
         self.frequency = nn.Parameter(torch.empty(2, spec.heads, spec.head_dim // 2))  # x and y, heads, pairs
         self.reset_parameters()
 
@@ -48,6 +50,11 @@ class RoPE2dMixed(Rotary):
 
     def angles(self, pos: Positions) -> Tensor:
         # products and a sum, not a matmul: autocast would run that in half precision
-        f_x, f_y = self.frequency.float()
+        f_x, f_y = self._at(pos, self.frequency[0], axis=1), self._at(pos, self.frequency[1], axis=0)
         x, y = pos.axis(1).float()[:, None], pos.axis(0).float()[:, None]
         return x * f_x[:, None, :] + y * f_y[:, None, :]
+
+    def _at(self, pos: Positions, frequency: Tensor, axis: int) -> Tensor:
+        """(H, D / 2) frequencies of an axis at this size; both halves run through the magnitudes."""
+        halves = frequency.float().unflatten(-1, (2, -1))
+        return self.scaled(halves, self.theta, pos, axis).flatten(-2).float()

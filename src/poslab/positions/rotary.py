@@ -2,30 +2,56 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from .base import PositionEncoding, Positions
 from .ops import Pairs, turn
+from .scaling import Scaling
 
 
 class Rotary(PositionEncoding):
     """q_i, k_j turned in pairs of channels, so that q_i . k_j depends on the difference of their angles.
 
-    A subclass says `angles(pos)`: (T, R) or (H, T, R) for R pairs of channels. Cosines and sines
-    are computed once a forward pass in the precision of the angles and kept in float32.
+    A subclass says `angles(pos)`: (T, R) or (H, T, R) for R pairs of channels, from frequencies that
+    went through `scaled`. Cosines and sines are computed once a forward pass in the precision of the
+    angles and kept in float32.
     """
 
     pairs: Pairs = "half"
+    scaling: Scaling | None = None  # of the frequencies, for inputs beyond the trained extent
 
     def angles(self, pos: Positions) -> Tensor:
         raise NotImplementedError
+
+    @property
+    def norm_preserving(self) -> bool:  # type: ignore[override]
+        return self.scaling is None or not self.scaling.rescales
+
+    def scaled(self, frequency: Tensor, theta: float, pos: Positions, axis: int = 0) -> Tensor:
+        """Frequencies (..., n) of one axis, theta^(-i/n) at their start, as `scaling` wants them at this size."""
+        if self.scaling is None:
+            return frequency
+        return self.scaling.frequencies(frequency, theta, pos.extent[axis], self.spec.extent[axis])
+
+    def magnitude(self, pos: Positions) -> float:
+        """What cos and sin are multiplied by: the geometric mean over the axes."""
+        if self.scaling is None:
+            return 1.0
+        product = 1.0
+        for extent, trained in zip(pos.extent, self.spec.extent, strict=True):
+            product *= self.scaling.magnitude(extent, trained)
+        return product ** (1 / pos.axes)
 
     def cos_sin(self, pos: Positions) -> tuple[Tensor, Tensor]:
         """Two tensors of the shape of `angles`, float32."""
 
         def compute() -> tuple[Tensor, Tensor]:
-            angles = self.angles(pos)
-            return angles.cos().float(), angles.sin().float()
+            angles, magnitude = self.angles(pos), self.magnitude(pos)
+            cos, sin = angles.cos(), angles.sin()
+            if magnitude != 1:
+                cos, sin = magnitude * cos, magnitude * sin
+            return cos.to(torch.float32), sin.to(torch.float32)
 
         return pos.once(self, "cos_sin", compute)
 
