@@ -14,13 +14,17 @@ import yaml
 
 from poslab import cli
 from poslab import list as listing
+from poslab.build import instantiate
 from poslab.cli.check import check, missing
+from poslab.cli.compositions import composed_words, write_compositions
 from poslab.cli.configs import CONFIGS, Configs, comments, documented_words, written_keys
 from poslab.cli.flags import parse_flags
 from poslab.cli.kinds import KINDS, REQUIRED
 from poslab.cli.pages import help_page
 from poslab.cli.pairs import check_pairs
 from poslab.errors import UsageError
+from poslab.positions import Spec, Sum, build_layers
+from poslab.positions.none import NoPosition
 
 ROOT = CONFIGS.parent
 FILES = sorted(CONFIGS.rglob("*.yaml"))
@@ -133,6 +137,12 @@ WRONG = {
     "evaluate.resolution={a:1}": "such as evaluate.resolution.sizes=VALUE",
     "evaluate.length.history=x": "not an integer or null",
     "evaluate.checkpoint=first": "not one of last, best.",
+    "pos.scaling=yarn": "pos.scaling is chosen from configs/pos/scaling; write pos/scaling=yarn.",
+    "pos/scaling=yern": "the nearest is pos/scaling=yarn,",
+    "pos=alibi pos/scaling=ntk": "pos=alibi has no scaling there; it belongs to pos=rope",
+    "pos.scaling.factor=2": "it belongs to pos/scaling=dynamic_ntk | linear",
+    "pos/scaling=ntk pos.scaling.factor=x": "not a number or null",
+    "pos/scaling=longrope": "pos.scaling.long is missing",
     "seed=0,1": "add -m",
     "pos=rope,sine": "add -m",
     "hardware.devices=0,1": "one device or more",
@@ -256,15 +266,11 @@ def test_parts_that_do_not_go_together(train: Configs, line: str, sentence: str)
         check_pairs(train, checked)
 
 
-def test_a_nested_group_is_not_replaced_by_a_word(tmp_path: Path) -> None:
+def test_a_folder_that_was_empty_gets_words(tmp_path: Path) -> None:
     shutil.copytree(CONFIGS, tmp_path / "configs")
-    (tmp_path / "configs/pos/scaling").mkdir()
-    (tmp_path / "configs/pos/scaling/yarn.yaml").write_text("# YaRN.\nfactor: 1.0\n")
     (tmp_path / "configs/experiment").mkdir(exist_ok=True)
     (tmp_path / "configs/experiment/short.yaml").write_text("# @package _global_\n# Short.\nsteps: 3\n")
     configs = Configs("train", tmp_path / "configs")
-    assert verdict(configs, "pos.scaling=yarn").endswith("write pos/scaling=yarn.")
-    assert "scaling" not in configs.options("pos")
     assert verdict(configs, "experiment=short model.dim=8") == ""
     assert "-m" not in verdict(configs, "-m experiment=short,shorter") and verdict(configs, "experiment=sort")
 
@@ -278,6 +284,58 @@ def test_another_folder_can_bring_words(tmp_path: Path) -> None:
     assert verdict(configs, "pos=mine pos.turns=4") == ""
     assert configs.summary("pos", "mine") == "Mine."
     assert "'x' is not an integer" in verdict(configs, "pos=mine pos.turns=x")
+
+
+# --- encodings composed on the command line
+
+
+@pytest.fixture
+def composing(tmp_path: Path) -> Any:
+    """composing(line): Configs that know the words which the line composes."""
+
+    def make(line: str) -> Configs:
+        write_compositions(composed_words(line.split()), Configs("train").options("pos"), tmp_path)
+        return Configs("train", more=[f"file://{tmp_path}"])
+
+    return make
+
+
+def test_a_sum_and_layers_by_turns_compose(composing: Any) -> None:
+    summed = composing("pos=rope2d+learned").compose(["pos=rope2d+learned"]).values["pos"]
+    assert summed["_target_"].endswith("Sum") and list(summed["parts"]) == ["rope2d", "learned"]
+    turns = composing("pos=learned+rope-none-learned+rope").compose(["pos=learned+rope-none-learned+rope"]).values["pos"]
+    assert turns["order"] == ["learned_rope", "none", "learned_rope"] and list(turns["parts"]) == ["learned_rope", "none"]
+    assert turns["parts"]["learned_rope"]["parts"]["rope"]["theta"] == 10000.0
+    assert isinstance(instantiate(summed)(Spec(16, 2, (4, 4), False)), Sum)
+    layers = list(build_layers(instantiate(turns), Spec(16, 2, (8,), True, 0, 4)))
+    assert [type(layer) for layer in layers] == [Sum, NoPosition, Sum, Sum] and layers[0] is layers[2]
+
+
+COMPOSED = {
+    "pos=rope+foo": "there is no 'foo' in configs/pos; choose from alibi,",
+    "pos=rope2d+rope": "one part describes text, another 2-D grids",
+    "model=gpt pos=none-rope2d": "describes 2-D grids, model=gpt has 1-D text",
+    "pos=rope2d+learned pos.parts.learned.resample=cubic": "'cubic' is not one of bicubic, bilinear, none.",
+    "pos=rope2d+learned pos.parts.rope2d.theta=x": "not a number (default 100.0)",
+    "pos=rope2d+learned pos.resample=none": "pos.parts.learned.resample=none",
+    "pos=rope2d-none pos/scaling=ntk": "write pos/scaling@pos.parts.rope2d.scaling=ntk.",
+    "pos=rope2d-none pos/scaling@pos.parts.rope2d.scaling=ntk pos.parts.rope2d.scaling.factor=x": "not a number or null",
+    "pos=rope2d-none pos/scaling@pos.parts.rope2d.scaling=ntk pos.parts.rope2d.scaling.factor=2": "",
+    "-m pos=rope2d,rope2d+learned,rope2d-none seed=0,1": "",
+}
+
+
+@pytest.mark.parametrize("line", COMPOSED)
+def test_mistakes_in_a_composition(composing: Any, line: str) -> None:
+    try:
+        configs = composing(line)
+        found = verdict(configs, line)
+        flags = parse_flags(line.split())
+        if not found:
+            check_pairs(configs, check(configs, flags.overrides, flags.multirun))
+    except UsageError as error:
+        found = str(error)
+    assert COMPOSED[line] in found and bool(COMPOSED[line]) == bool(found)
 
 
 # --- the tables cannot rot

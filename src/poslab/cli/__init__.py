@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import Interrupted, UsageError
 from .check import check, missing
+from .compositions import composed_words, write_compositions
 from .configs import CONFIGS, Configs
 from .flags import parse_flags
 from .pages import help_page
@@ -56,6 +57,11 @@ def prepare(work: Work, name: str, stack: ExitStack) -> bool:
     if not flags.passed_on:
         directory = Path(inspect.getfile(work)).parent / flags.config_path if flags.config_path else CONFIGS
         more = [f"file://{Path(flags.config_dir).absolute()}"] if flags.config_dir else []
+        words = composed_words(flags.overrides)
+        if words:
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="poslab-")))
+            write_compositions(words, Configs(name, directory, more).options("pos"), scratch)
+            more.append(f"file://{scratch}")
         configs = Configs(flags.config_name or name, directory, more)
         checked = check(configs, flags.overrides, flags.multirun)
         if flags.help:
@@ -64,6 +70,8 @@ def prepare(work: Work, name: str, stack: ExitStack) -> bool:
         if flags.runs:
             missing(configs, checked, flags.overrides)
             check_pairs(configs, checked)
+        if words:
+            flags.overrides.append(f"hydra.searchpath=[{more[-1]}]")
     switches = [argument for argument in sys.argv[1:] if argument not in flags.overrides]
     set_by_hand = {override.partition("=")[0] for override in flags.overrides}
     if (flags.multirun or "hydra.mode" in set_by_hand) and "hydra.sweep.dir" not in set_by_hand:

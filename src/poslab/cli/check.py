@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 
 from ..errors import UsageError
 from .configs import Composed, Configs, documented_words
-from .kinds import REQUIRED, complaint, kind_of, shown
+from .kinds import complaint, kind_of, shown
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,11 @@ class Setting:
     @property
     def key(self) -> str:
         return self.parsed.key_or_group
+
+    @property
+    def home(self) -> str:
+        """A group and, where it stands below a part of a composed word, its place."""
+        return self.key if self.parsed.package is None else f"{self.key}@{self.parsed.package}"
 
     @property
     def swept(self) -> bool:
@@ -59,7 +64,8 @@ def check(configs: Configs, overrides: Sequence[str], multirun: bool = False) ->
 
     for setting in groups:
         check_group(configs, setting, groups)
-    first = {setting.key: f"{setting.key}={shown(setting.values[0])}" for setting in groups}
+        check_nested(configs, setting, groups)
+    first = {setting.home: f"{setting.home}={shown(setting.values[0])}" for setting in groups}
     bases = [configs.compose([*first.values()])]
     for setting in values:
         check_value(configs, setting, bases[0])
@@ -67,7 +73,7 @@ def check(configs: Configs, overrides: Sequence[str], multirun: bool = False) ->
         check_sweep(setting, bases[0], multirun, adaptive)
     for setting in groups:
         for word in setting.values[1:] if matters(setting.key, values) else []:
-            bases.append(configs.compose([*(first | {setting.key: f"{setting.key}={shown(word)}"}).values()]))
+            bases.append(configs.compose([*(first | {setting.home: f"{setting.home}={shown(word)}"}).values()]))
             for value in values:
                 check_value(configs, value, bases[-1])
     if any(setting.of_hydra or setting.plus or "${" in setting.typed for setting in settings):
@@ -120,11 +126,11 @@ def check_group(configs: Configs, setting: Setting, groups: list[Setting]) -> No
     key, typed, options = setting.key, setting.typed, configs.options(setting.key)
     if "/" not in key and key not in configs.groups:
         raise UsageError(f"{typed}: {unknown(configs, setting, configs.compose())}")
-    if setting.parsed.package is not None:
+    if setting.parsed.package is not None and "/" not in key:
         raise UsageError(
             f"{typed}: a group stays where it is; write {typed.replace(f'@{setting.parsed.package}', '')}."
         )
-    if next(other for other in groups if other.key == key) is not setting:
+    if next(other for other in groups if other.home == setting.home) is not setting:
         raise UsageError(f"{typed}: {key} is chosen twice; {key}=a,b with -m runs both.")
     listed = ", ".join(options)
     for word in setting.values:
@@ -135,6 +141,22 @@ def check_group(configs: Configs, setting: Setting, groups: list[Setting]) -> No
             hint = f"the nearest is {key}={close[0]}, and all are" if close else "choose one of"
             hint = f"{hint} {listed}" if options else "that folder is empty so far"
             raise UsageError(f"{typed}: there is no '{shown(word)}' in configs/{key}; {hint}.")
+
+
+def check_nested(configs: Configs, setting: Setting, groups: list[Setting]) -> None:
+    """A group below another one's words, such as pos/scaling, is one that the chosen words have."""
+    group, _, name = setting.key.rpartition("/")
+    if not group:
+        return
+    above = [other for other in groups if other.key == group]
+    plain = [f"{other.key}={shown(other.values[0])}" for other in groups if "/" not in other.key]
+    words = above[0].values if above else [configs.compose(plain).choices.get(group)]
+    for word in words:
+        homes = configs.homes(setting.key, str(word))
+        if setting.home not in homes:
+            having = [option for option in configs.options(group) if setting.key in configs.homes(setting.key, option)]
+            fix = f"write {' or '.join(homes)}" if homes else f"it belongs to {group}={' | '.join(having)}"
+            raise UsageError(f"{setting.typed}: {group}={word} has no {name} there; {fix}.")
 
 
 def check_value(configs: Configs, setting: Setting, base: Composed) -> None:
@@ -188,6 +210,11 @@ def unknown(configs: Configs, setting: Setting, base: Composed) -> str:
     key, value = setting.key, setting.typed.partition("=")[2]
     if (owners := configs.owners(key)) and (group := key.partition(".")[0]) in base.choices:
         return f"{group}={base.choices[group]} has no key '{key}'; it belongs to {group}={' | '.join(owners)}."
+    folder = key.rpartition(".")[0].replace(".", "/")
+    if "/" in folder and configs.is_group(folder):
+        having = [option for option in configs.options(folder) if key in configs.node(folder, option)]
+        if having:
+            return f"{folder}={base.choices.get(folder)} has no key '{key}'; it belongs to {folder}={' | '.join(having)}."
     close = [f"{name}={value}" for name in near(key, base.keys)]
     if key.startswith("hardware."):
         close.append(f"+{key}={value} (any argument of lightning.Trainer, with a plus)")
@@ -216,4 +243,5 @@ def missing(configs: Configs, checked: Checked, overrides: Sequence[str]) -> Non
     given = {override.partition("=")[0] for override in overrides}
     for key, value in checked.composed[0].nodes.items():
         if value == "???" and key not in given:
-            raise UsageError(f"{key} is missing: python {configs.name}.py {key}={REQUIRED[key].example}")
+            example = kind_of(key, value).example
+            raise UsageError(f"{key} is missing: python {configs.name}.py {' '.join([*overrides, f'{key}={example}'])}")

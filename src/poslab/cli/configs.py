@@ -107,27 +107,49 @@ class Configs:
         files = (folder / f"{path}.yaml" for folder in self.folders)
         return next((file.read_text() for file in files if file.exists()), "")
 
-    def family(self, path: str) -> list[str]:
-        """The texts of a file and of those it inherits from in its folder, ancestors first."""
-        text = self.text(path)
-        parents = [name for name in (yaml.safe_load(text) or {}).get("defaults", []) if isinstance(name, str)]
-        folder = path.rpartition("/")[0]
-        inherited = [self.family(f"{folder}/{name}".lstrip("/")) for name in parents if name != "_self_"]
-        return [*(text for texts in inherited for text in texts), text]
+    def defaults(self, path: str) -> list[Any]:
+        """The defaults list of a file."""
+        return (yaml.safe_load(self.text(path)) or {}).get("defaults", [])
+
+    def family(self, group: str, option: str, prefix: str | None = None) -> list[tuple[str, str]]:
+        """The texts of a word's file, of those it inherits from and of its parts, ancestors first, each with
+        the dotted key above its own keys.
+        """
+        text = self.text(f"{group}/{option}")
+        prefix = package(text, group) if prefix is None else prefix
+        found = []
+        for name in self.defaults(f"{group}/{option}"):
+            if isinstance(name, str) and name != "_self_":
+                parent, _, below = name.partition("@")
+                found += self.family(group, parent, f"{prefix}.{below}" if below else None)
+        return [*found, (text, prefix)]
 
     def node(self, group: str, option: str) -> dict[str, Any]:
         """Dotted key -> value of a word's file and its ancestors, without a composition (which takes 0.2 s)."""
         found: dict[str, Any] = {}
-        for text in self.family(f"{group}/{option}"):
-            found |= written_keys(text, group)
+        for text, prefix in self.family(group, option):
+            found |= written_keys(text, prefix)
+        return found
+
+    def homes(self, nested: str, option: str, place: str = "") -> list[str]:
+        """How to choose from a group below a word, such as pos/scaling: by its name, or with the part it stands in."""
+        group, _, name = nested.rpartition("/")
+        found = []
+        for entry in self.defaults(f"{group}/{option}"):
+            if isinstance(entry, dict) and name in entry:
+                found.append(f"{nested}@{place}.{name}" if place else nested)
+            elif isinstance(entry, str) and entry != "_self_":
+                parent, _, below = entry.partition("@")
+                found += self.homes(nested, parent, f"{place or group}.{below}" if below else place)
         return found
 
     def comments(self, choices: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
         """Dotted key -> its value as written and the comment behind it, in the files that the choices bring."""
         found = comments(self.text(self.name), "")
         for group, option in choices.items():
-            for text in self.family(f"{group}/{option}"):
-                found |= comments(text, package(text, group))
+            folder, _, place = group.partition("@")
+            for text, prefix in self.family(folder, option or "", place or None):
+                found |= comments(text, prefix)
         return found
 
     def owners(self, key: str) -> list[str]:
@@ -151,10 +173,9 @@ def package(text: str, group: str) -> str:
     return "" if text.startswith("# @package _global_") else group.replace("/", ".")
 
 
-def written_keys(text: str, group: str) -> dict[str, Any]:
-    """Dotted key -> value of one file of a group, as it is written there."""
+def written_keys(text: str, prefix: str) -> dict[str, Any]:
+    """Dotted key -> value of one file, as it is written there, below `prefix`."""
     node = {key: value for key, value in (yaml.safe_load(text) or {}).items() if key not in ("defaults", "hydra")}
-    prefix = package(text, group)
     return dict(walk(node, f"{prefix}." if prefix else ""))
 
 

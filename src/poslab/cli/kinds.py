@@ -76,12 +76,16 @@ KINDS: dict[str, Kind] = {
     "logger.wandb.entity": WORD | NULL,
     "logger.wandb.group": WORD | NULL,
     "logger.wandb.tags": list_of(WORD),
+    "pos.scaling.factor": NUMBER | NULL,
+    "pos.scaling.original": INTEGER | NULL,
+    "pos.scaling.short": list_of(NUMBER) | NULL,
     "evaluate.resolution.sizes": list_of(SIZE) | NULL,
     "evaluate.length.sizes": list_of(INTEGER) | NULL,
     "evaluate.length.history": INTEGER | NULL,
 }
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
+    "pos.scaling.long": list_of(NUMBER),
     "runs": Kind(("a run directory", "a quoted glob", "a list of them"), (WORD | list_of(WORD)).accepts, "'runs/*'"),
 }
 # the least that makes sense, of a number or of each number in a list
@@ -99,6 +103,7 @@ MOST: dict[str, int] = {"seed": 2**32 - 1}  # what every random generator takes
 
 def kind_of(key: str, default: Any) -> Kind:
     """What the default of a key, or the table, admits."""
+    key = re.sub(r"\bparts\.\w+\.", "", key)  # a part of a composed encoding is as the encoding alone
     if default == "???":
         return REQUIRED.get(key, WORD)
     if key in KINDS:

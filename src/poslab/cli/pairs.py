@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import UsageError
 from .check import Checked, near
+from .compositions import parts_of
 from .configs import Configs
 
 
@@ -26,6 +27,8 @@ def check_pairs(configs: Configs, checked: Checked) -> None:
 
 def check_encoding(configs: Configs, model: str, kind: str, pos: str) -> None:
     """A ViT reads its patches row by row to an encoding of texts; a text has no rows and columns."""
+    if len(kinds := {axes(configs, part) for part in parts_of(pos)} - {None}) > 1:
+        raise UsageError(f"pos={pos}: one part describes text, another {max(kinds)}-D grids; take parts of one kind.")  # type: ignore[type-var]
     if kind == "text" and axes(configs, pos) not in (None, 1):
         fitting = [word for word in configs.options("pos") if axes(configs, word) in (None, 1)]
         raise UsageError(
@@ -50,11 +53,13 @@ def use(group: str, word: str, fitting: list[str]) -> str:
 
 def axes(configs: Configs, pos: str) -> int | None:
     """The axes that a word of configs/pos describes; None for any number, or for a word from elsewhere."""
-    from ..build import instantiate
-    from ..positions import declared_axes
+    from ..build import locate
 
-    node = part(configs, "pos", pos)
-    return declared_axes(instantiate(node)) if "_target_" in node else None
+    for word in parts_of(pos):
+        target = part(configs, "pos", word).get("_target_")
+        if target and (found := getattr(locate(target), "axes", None)) is not None:
+            return found  # type: ignore[no-any-return]
+    return None
 
 
 def data_kind(configs: Configs, data: str) -> str | None:

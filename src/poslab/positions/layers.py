@@ -24,6 +24,8 @@ class Layers:
         unknown = [word for word in order if word not in parts]
         if unknown or not order:
             raise ValueError(f"order={list(order)} is a list of the parts, which are {', '.join(parts)}.")
+        if len({declared_axes(part) for part in parts.values()} - {None}) > 1:
+            raise ValueError(f"{', '.join(parts)}: one describes text, another grids; take encodings of one kind.")
         self.parts, self.order = parts, order
 
     def at(self, layer: int) -> Factory:
