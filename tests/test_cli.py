@@ -17,7 +17,7 @@ from poslab import list as listing
 from poslab.build import instantiate
 from poslab.cli.check import check, missing
 from poslab.cli.compositions import composed_words, write_compositions
-from poslab.cli.configs import CONFIGS, Configs, comments, documented_words, written_keys
+from poslab.cli.configs import CONFIGS, Configs, comments, documented_words, package, written_keys
 from poslab.cli.flags import parse_flags
 from poslab.cli.kinds import KINDS, REQUIRED
 from poslab.cli.pages import help_page
@@ -142,7 +142,6 @@ WRONG = {
     "pos=alibi pos/scaling=ntk": "pos=alibi has no scaling there; it belongs to pos=rope",
     "pos.scaling.factor=2": "it belongs to pos/scaling=dynamic_ntk | linear",
     "pos/scaling=ntk pos.scaling.factor=x": "not a number or null",
-    "pos/scaling=longrope": "pos.scaling.long is missing",
     "seed=0,1": "add -m",
     "pos=rope,sine": "add -m",
     "hardware.devices=0,1": "one device or more",
@@ -164,6 +163,11 @@ WRONG = {
     "-model=gpt": "write model=gpt.",
     "--seed": "as seed=VALUE",
 }
+
+
+def test_a_rule_without_a_default_asks_for_it(train: Configs) -> None:
+    found = verdict(train, "pos/scaling=longrope")
+    assert found == "pos.scaling.long is missing: python train.py pos/scaling=longrope pos.scaling.long=[0.5,0.5]"
 
 
 @pytest.mark.parametrize("line", WRONG)
@@ -303,8 +307,9 @@ def composing(tmp_path: Path) -> Any:
 def test_a_sum_and_layers_by_turns_compose(composing: Any) -> None:
     summed = composing("pos=rope2d+learned").compose(["pos=rope2d+learned"]).values["pos"]
     assert summed["_target_"].endswith("Sum") and list(summed["parts"]) == ["rope2d", "learned"]
-    turns = composing("pos=learned+rope-none-learned+rope").compose(["pos=learned+rope-none-learned+rope"]).values["pos"]
-    assert turns["order"] == ["learned_rope", "none", "learned_rope"] and list(turns["parts"]) == ["learned_rope", "none"]
+    by_turns = "pos=learned+rope-none-learned+rope"
+    turns = composing(by_turns).compose([by_turns]).values["pos"]
+    assert turns["order"] == ["learned_rope", "none", "learned_rope"] and len(turns["parts"]) == 2
     assert turns["parts"]["learned_rope"]["parts"]["rope"]["theta"] == 10000.0
     assert isinstance(instantiate(summed)(Spec(16, 2, (4, 4), False)), Sum)
     layers = list(build_layers(instantiate(turns), Spec(16, 2, (8,), True, 0, 4)))
@@ -319,7 +324,7 @@ COMPOSED = {
     "pos=rope2d+learned pos.parts.rope2d.theta=x": "not a number (default 100.0)",
     "pos=rope2d+learned pos.resample=none": "pos.parts.learned.resample=none",
     "pos=rope2d-none pos/scaling=ntk": "write pos/scaling@pos.parts.rope2d.scaling=ntk.",
-    "pos=rope2d-none pos/scaling@pos.parts.rope2d.scaling=ntk pos.parts.rope2d.scaling.factor=x": "not a number or null",
+    "pos=rope2d-none pos/scaling@pos.parts.rope2d.scaling=ntk pos.parts.rope2d.scaling.factor=x": "not a number or",
     "pos=rope2d-none pos/scaling@pos.parts.rope2d.scaling=ntk pos.parts.rope2d.scaling.factor=2": "",
     "-m pos=rope2d,rope2d+learned,rope2d-none seed=0,1": "",
 }
@@ -345,7 +350,7 @@ def test_mistakes_in_a_composition(composing: Any, line: str) -> None:
 def test_the_type_of_every_key_is_known(path: Path) -> None:
     text = path.read_text()
     group = path.parent.relative_to(CONFIGS).as_posix()
-    for key, value in written_keys(text, "" if group == "." else group).items():
+    for key, value in written_keys(text, "" if group == "." else package(text, group)).items():
         if value == "???":
             assert key in REQUIRED
         if value is None:
@@ -428,7 +433,7 @@ def test_a_job_gets_a_plain_configuration_and_its_choices(launch: Any) -> None:
     code, [config] = launch("model=gpt steps=7 optim.eps=${optim.lr}")
     assert code == 0 and type(config) is dict and type(config["model"]) is dict
     assert config["steps"] == 7 and config["optim"]["eps"] == config["optim"]["lr"] == 2.0e-3
-    groups = {"model", "pos", "data", "optim", "hardware", "logger", "evaluate", "experiment"}
+    groups = {"model", "pos", "pos/scaling", "data", "optim", "hardware", "logger", "evaluate", "experiment"}
     assert config["choices"].keys() == groups and "hydra" not in config
     assert (config["choices"]["model"], config["choices"]["pos"], config["choices"]["experiment"]) == (
         "gpt",

@@ -60,7 +60,8 @@ def keys(word: str) -> dict[str, Any]:
     """The file as it stands; layers by turns for words joined by -, a sum for +, scaled by a factor of 2 for /."""
     if "-" in word:
         order = word.split("-")
-        return {"_target_": "poslab.positions.layers.Layers", "parts": {part: keys(part) for part in order}, "order": order}
+        parts = {part: keys(part) for part in order}
+        return {"_target_": "poslab.positions.layers.Layers", "parts": parts, "order": order}
     if "+" in word:
         parts = {part: keys(part) for part in word.split("+")}
         return {"_target_": "poslab.positions.sum.Sum", "_partial_": True, "parts": parts}

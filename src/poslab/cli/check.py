@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -155,7 +156,12 @@ def check_nested(configs: Configs, setting: Setting, groups: list[Setting]) -> N
         homes = configs.homes(setting.key, str(word))
         if setting.home not in homes:
             having = [option for option in configs.options(group) if setting.key in configs.homes(setting.key, option)]
-            fix = f"write {' or '.join(homes)}" if homes else f"it belongs to {group}={' | '.join(having)}"
+            value = setting.typed.partition("=")[2]
+            fix = (
+                f"write {' or '.join(f'{home}={value}' for home in homes)}"
+                if homes
+                else f"it belongs to {group}={' | '.join(having)}"
+            )
             raise UsageError(f"{setting.typed}: {group}={word} has no {name} there; {fix}.")
 
 
@@ -208,13 +214,17 @@ def matters(group: str, values: list[Setting]) -> bool:
 def unknown(configs: Configs, setting: Setting, base: Composed) -> str:
     """The rest of a sentence about a key that does not exist: who has it, what is near, or what there is."""
     key, value = setting.key, setting.typed.partition("=")[2]
+    head, _, last = key.partition(".")
+    if inner := [name for name in base.keys if re.fullmatch(rf"{head}\.parts\..*\.{re.escape(last)}", name)]:
+        return f"{head}={base.choices[head]} has it in its parts; write {' or '.join(f'{k}={value}' for k in inner)}."
     if (owners := configs.owners(key)) and (group := key.partition(".")[0]) in base.choices:
         return f"{group}={base.choices[group]} has no key '{key}'; it belongs to {group}={' | '.join(owners)}."
     folder = key.rpartition(".")[0].replace(".", "/")
     if "/" in folder and configs.is_group(folder):
         having = [option for option in configs.options(folder) if key in configs.node(folder, option)]
         if having:
-            return f"{folder}={base.choices.get(folder)} has no key '{key}'; it belongs to {folder}={' | '.join(having)}."
+            chosen = base.choices.get(folder)
+            return f"{folder}={chosen} has no key '{key}'; it belongs to {folder}={' | '.join(having)}."
     close = [f"{name}={value}" for name in near(key, base.keys)]
     if key.startswith("hardware."):
         close.append(f"+{key}={value} (any argument of lightning.Trainer, with a plus)")

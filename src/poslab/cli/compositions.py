@@ -31,7 +31,8 @@ def write_compositions(words: Sequence[str], known: Sequence[str], folder: Path)
     for word in words:
         for part in parts_of(word):
             if part not in known:
-                raise UsageError(f"{GROUP}={word}: there is no '{part}' in configs/{GROUP}; choose from {', '.join(known)}.")
+                choices = ", ".join(known)
+                raise UsageError(f"{GROUP}={word}: there is no '{part}' in configs/{GROUP}; choose from {choices}.")
         sums = [layer for layer in word.split("-") if "+" in layer]
         for composed in dict.fromkeys([*sums, word]):
             path = folder / GROUP / f"{composed}.yaml"

@@ -76,6 +76,7 @@ KINDS: dict[str, Kind] = {
     "logger.wandb.entity": WORD | NULL,
     "logger.wandb.group": WORD | NULL,
     "logger.wandb.tags": list_of(WORD),
+    "pos.scaling": Kind(("null, and pos/scaling=WORD is what chooses it",), NULL.accepts, "null"),
     "pos.scaling.factor": NUMBER | NULL,
     "pos.scaling.original": INTEGER | NULL,
     "pos.scaling.short": list_of(NUMBER) | NULL,
