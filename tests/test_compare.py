@@ -18,6 +18,8 @@ from poslab.build import build_data, build_model
 from poslab.compare import compare, find_runs, report_name
 from poslab.errors import UsageError
 from poslab.models import GPT, ViT
+from poslab.run import load_run
+from poslab.variants import variants_of
 
 POS = {
     "rope": {"_target_": "poslab.positions.rope.RoPE", "_partial_": True, "theta": 10000.0},
@@ -35,13 +37,13 @@ GPT_NODE = {"_target_": "poslab.models.gpt.GPT", **TRUNK}
 VIT_NODE = {"_target_": "poslab.models.vit.ViT", "patch_size": 2, **TRUNK}
 
 
-def make_run(root: Path, name: str, pos: str, data: str = "copy", seed: int = 0, **more: Any) -> Path:
+def make_run(root: Path, name: str, word: str, data: str = "copy", seed: int = 0, **more: Any) -> Path:
     """A run directory as training leaves it, with random weights."""
     model = "vit" if data == "digits" else "gpt"
     config = {
-        "choices": {"model": model, "pos": pos, "data": data},
+        "choices": {"model": model, "pos": word, "data": data},
         "model": VIT_NODE if model == "vit" else GPT_NODE,
-        "pos": POS[pos],
+        "pos": POS[word],
         "data": DATA[data],
         "seed": seed,
         "epochs": 2,
@@ -235,3 +237,43 @@ def test_a_report_is_named_after_its_runs(runs: Any, name: str) -> None:
     assert report_name(runs) == name
     many = [f"runs/{number}" for number in range(200)]
     assert len(report_name(many)) < 100 and report_name(many) != report_name(many[:-1])
+
+
+# ---- the same weights, read in other ways ----
+
+
+def test_scaling_without_retraining(tmp_path: Path) -> None:
+    """A trained RoPE with four rules: equal where it was trained, different beyond; a run without frequencies once."""
+    node = POS["rope"] | {"scaling": None}
+    make_run(tmp_path / "runs", "one", "rope", pos=node)
+    make_run(tmp_path / "runs", "two", "none")
+    asked = settings(tmp_path / "runs" / "*", tmp_path) | {"variants": {"scaling": ["none", "linear", "ntk", "yarn"]}}
+    report = compare(asked, quiet=True)
+    loss = {(row["run"], row["variant"], row["size"]): row["value"] for row in read(report) if row["metric"] == "loss"}
+    names = ["", "scaling=linear", "scaling=ntk", "scaling=yarn"]
+    trained = json.loads(json.dumps(read(report)[0]["train_size"]))
+    assert {variant for run, variant, _ in loss if run == "one"} == set(names)
+    assert {variant for run, variant, _ in loss if run == "two"} == {""}
+    assert len({loss["one", name, trained] for name in names}) == 1
+    assert len({loss["one", name, "16"] for name in names}) == 4
+    text = (report / "report.md").read_text()
+    assert all(f"rope {name}".strip() in text for name in names)
+
+
+def test_a_variant_that_was_trained_is_the_plain_run(tmp_path: Path) -> None:
+    yarn = {"_target_": "poslab.positions.scaling.YaRN", "factor": 2.0}
+    parts = {"rope": POS["rope"] | {"scaling": yarn}, "none": POS["none"]}
+    layers = {"_target_": "poslab.positions.layers.Layers", "order": ["rope", "none"], "parts": parts}
+    run = load_run(make_run(tmp_path, "one", "rope", pos=layers))
+    found = dict(variants_of(run, {"scaling": ["none", "yarn"], "resample": ["bicubic"]}))
+    assert list(found) == ["scaling=none", "scaling=yarn"]  # the file's yarn has factor null, another rule than its own
+    assert found["scaling=none"].config["pos"]["parts"]["rope"]["scaling"] is None
+    assert run.config["pos"]["parts"]["rope"]["scaling"] == yarn, "the run itself stays as it was"
+    assert list(dict(variants_of(run, {"scaling": None}))) == [""]
+
+
+@pytest.mark.parametrize("word, sentence", [("yern", "there is no 'yern'"), ("longrope", "no default for long")])
+def test_variants_that_do_not_exist(tmp_path: Path, word: str, sentence: str) -> None:
+    run = make_run(tmp_path / "runs", "one", "rope", pos=POS["rope"] | {"scaling": None})
+    with pytest.raises(UsageError, match=sentence):
+        compare(settings(run, tmp_path) | {"variants": {"scaling": [word]}}, quiet=True)

@@ -27,13 +27,14 @@ from .evaluators.report import Provenance, Section, write_report
 from .evaluators.results import KEY, Results, Row
 from .evaluators.table import make_console, print_groups, progress
 from .run import Run, load_run
+from .variants import variants_of
 
 
 def compare(config: Mapping[str, Any], *, quiet: bool = False, command: str | None = None) -> Path:
     """Measure what is missing of all runs in `config["runs"]`, write the report, print its tables.
 
     Args:
-        config: the keys of configs/eval.yaml: runs, report, reports, device, evaluate.
+        config: the keys of configs/eval.yaml: runs, report, reports, device, variants, evaluate.
         quiet: print nothing.
         command: how the report says it was made; None is the command line of this process.
 
@@ -49,7 +50,7 @@ def compare(config: Mapping[str, Any], *, quiet: bool = False, command: str | No
     directory = Path(config["reports"]) / (config.get("report") or report_name(config["runs"]))
     results = Results(directory / "results.csv")
     try:
-        jobs = prepare(runs, options, device, notes)
+        jobs = prepare(runs, options, config.get("variants") or {}, device, notes)
         missing = [job.missing(results.final()) for job, _ in jobs]
     except ValueError as error:
         raise UsageError(str(error)) from error
@@ -141,10 +142,15 @@ def _slug(word: str) -> str:
 
 
 def prepare(
-    runs: Sequence[Run], options: Mapping[str, Any], device: torch.device, notes: list[str]
+    runs: Sequence[Run],
+    options: Mapping[str, Any],
+    variants: Mapping[str, Sequence[Any] | None],
+    device: torch.device,
+    notes: list[str],
 ) -> list[tuple[Job, Run]]:
-    """A job for each run that can be measured, a note for each that cannot."""
-    jobs: dict[str, tuple[Job, Run]] = {}
+    """A job for each variant of each run that can be measured, a note for each run that cannot."""
+    jobs: list[tuple[Job, Run]] = []
+    seen: dict[str, Run] = {}
     sets: dict[str, Any] = {}
     for run in runs:
         try:
@@ -159,20 +165,24 @@ def prepare(
             reason = str(error) if isinstance(error, UsageError) else f"{run.directory}: {one_line(error)}"
             notes.append(f"{reason} It is left out.")
             continue
-        if sha in jobs:
-            notes.append(f"{run.directory} has the same checkpoint as {jobs[sha][1].directory}: counted once.")
+        if sha in seen:
+            notes.append(f"{run.directory} has the same checkpoint as {seen[sha].directory}: counted once.")
             continue
+        seen[sha] = run
         trained_on = run.summary.get("data_hash", fingerprint)
         if trained_on != fingerprint:
             notes.append(
                 f"{run.directory} was trained on data with hash {trained_on}, this machine has {fingerprint} "
                 "and measures on that."
             )
-        jobs[sha] = make_job(run, sha, fingerprint, options, device), run
-    return list(jobs.values())
+        for name, variant in variants_of(run, variants):
+            jobs.append((make_job(variant, name, sha, fingerprint, options, device), run))
+    return jobs
 
 
-def make_job(run: Run, sha: str, fingerprint: str, options: Mapping[str, Any], device: torch.device) -> Job:
+def make_job(
+    run: Run, variant: str, sha: str, fingerprint: str, options: Mapping[str, Any], device: torch.device
+) -> Job:
     """What is asked of a run: images are read at other resolutions, texts at other lengths."""
     kind: type[Evaluator] = Resolution if run.data.kind == "image" else Length
     evaluator = kind(batch_size=options["batch_size"], **options[kind.name])
@@ -185,7 +195,7 @@ def make_job(run: Run, sha: str, fingerprint: str, options: Mapping[str, Any], d
     )
     common = {
         "run": run.name, "checkpoint_sha": sha, "model": run.choices["model"], "pos": run.choices["pos"],
-        "variant": "", "seed": str(run.config["seed"]), "data": run.choices["data"],
+        "variant": variant, "seed": str(run.config["seed"]), "data": run.choices["data"],
         "train_size": size_word(evaluator.trained(run.data)), "evaluator": evaluator.name, "protocol": protocol,
     }  # fmt: skip
     load = partial(run.load_model, which, device)
@@ -207,6 +217,7 @@ def subject(job: Job, run: Run, rows: Sequence[Row]) -> Subject:
     """A run with its rows of this protocol, whatever its directory was called when they were measured."""
     mine = [row for row in rows if all(row[name] == job.common[name] for name in KEY if name != "size")]
     words = {name: job.common[name] for name in ("run", "model", "pos", "seed", "data", "train_size")}
+    words["pos"] = f"{words['pos']} {job.common['variant']}".strip()
     length = f"trained at {words['train_size']} for {budget(run)}"
     return Subject(**words, budget=length, settings=flatten(run.config), identity=job.common["protocol"], rows=mine)
 

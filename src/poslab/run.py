@@ -57,6 +57,12 @@ class Run:
     def data(self) -> Any:
         return build_data(self.config)
 
+    def with_config(self, config: dict[str, Any]) -> Run:
+        """The same run and data under another configuration."""
+        other = Run(self.directory)
+        vars(other).update(config=config, data=self.data, summary=self.summary)
+        return other
+
     def load_model(self, which: str = "last", device: torch.device | str = "cpu") -> nn.Module:
         """The trained model, ready to evaluate. A checkpoint is read as data: nothing in it can run."""
         with warnings.catch_warnings():  # whatever there is to warn of was said when it was trained

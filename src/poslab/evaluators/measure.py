@@ -45,7 +45,7 @@ class Job:
 
     def run(self, sizes: Sequence[Size], results: Results, bar: Bar) -> None:
         """Measure at `sizes`; every size is in the file before the next one starts."""
-        name, began = self.common["run"], time.monotonic()
+        name, began = f"{self.common['run']} {self.common['variant']}".strip(), time.monotonic()
         model, broken = None, ""
         for size in sizes:
             bar.show(f"{name} at {size_word(size)}")
