@@ -265,6 +265,12 @@ def test_onehot_is_a_learned_table_with_the_identity_in_front(spec: Spec, pos: P
     close(onehot.embed(pos), learned.embed(pos))
 
 
+def test_onehot_keeps_its_cells_on_a_smaller_grid() -> None:
+    onehot = OneHot(image(6))
+    small, whole = onehot.embed(Positions.grid(2, 3)).view(2, 3, 6), onehot.embed(Positions.grid(3, 4)).view(3, 4, 6)
+    assert torch.equal(small, whole[:2, :3])
+
+
 def test_onehot_starts_as_a_linear_layer() -> None:
     """U(-1/sqrt(N), 1/sqrt(N)) of N positions: not the N(0, .02^2) of a table."""
     torch.manual_seed(3)
