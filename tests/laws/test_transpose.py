@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from poslab.positions import PositionEncoding, Positions
+from poslab.positions.fourier2d import Fourier2d
 from poslab.positions.learned import Learned
+from poslab.positions.onehot import OneHot
 from poslab.positions.rope2d_mixed import RoPE2dMixed
 
 from . import build
@@ -26,6 +28,8 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
         "rope2d": lambda: build.encoding(build.factory("rope2d", order="yx"), SIDEWAYS),
         "rope2d_mixed": lambda: build.encoding("rope2d_mixed", SIDEWAYS),
         "learned": lambda: build.encoding("learned", SIDEWAYS),
+        "onehot": lambda: build.encoding("onehot", SIDEWAYS),
+        "fourier2d": lambda: build.encoding("fourier2d", SIDEWAYS),
     }
     if word not in swaps:
         pytest.skip(f"{word}: no key or parameter that swaps its axes is named here")
@@ -35,6 +39,10 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
             sideways.frequency.copy_(upright.frequency.flip(0))
         if isinstance(sideways, Learned) and isinstance(upright, Learned):
             sideways.table.copy_(upright.table.transpose(0, 1))
+        if isinstance(sideways, OneHot) and isinstance(upright, OneHot):
+            sideways.linear.weight.copy_(upright.linear.weight.unflatten(1, GRID).transpose(1, 2).flatten(1))
+        if isinstance(sideways, Fourier2d) and isinstance(upright, Fourier2d):
+            sideways.frequency.copy_(upright.frequency.flip(1))
     return sideways
 
 
@@ -42,6 +50,8 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
 @pytest.mark.parametrize("grid", [GRID, (3, 5), (7, 2)])
 def test_transposed(word: str, setting: Setting, grid: tuple[int, int]) -> None:
     upright = build.encoding(word, setting)
+    if not upright.unbounded and any(side > trained for side, trained in zip(grid, GRID, strict=True)):
+        pytest.skip(f"{word}: unbounded=False, {grid} lies beyond")
     sideways = mirrored(word, upright)
     tokens = torch.randn(*grid, build.DIM)
     with torch.no_grad():
@@ -57,3 +67,27 @@ def test_transposed_sines(layout: str) -> None:
     quarters = sine.embed(Positions.grid(3, 5)).unflatten(0, (3, 5)).transpose(0, 1).flatten(0, 1).chunk(4, dim=1)
     order = (1, 0, 3, 2) if layout == "timm" else (2, 3, 0, 1)
     assert torch.equal(torch.cat([quarters[index] for index in order], dim=1), sine.embed(Positions.grid(5, 3)))
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize("grid", [GRID, (3, 5), (7, 2)])
+def test_transposed_sines_of_detr(normalize: bool, grid: tuple[int, int]) -> None:
+    """The half of the rows becomes that of the columns."""
+    sine = build.encoding(build.factory("sine2d_detr", normalize=normalize), IMAGE)
+    y, x = sine.embed(Positions.grid(*grid)).unflatten(0, grid).transpose(0, 1).flatten(0, 1).chunk(2, dim=1)
+    assert torch.equal(torch.cat((x, y), dim=1), sine.embed(Positions.grid(*grid[::-1])))
+
+
+@pytest.mark.parametrize("combine", ["concat", "sum"])
+@pytest.mark.parametrize("grid", [GRID, (3, 5), (7, 2)])
+def test_transposed_tables(combine: str, grid: tuple[int, int]) -> None:
+    """learned2d with its two tables exchanged; concatenated ones own channels, which change places."""
+    upright, sideways = (build.encoding(build.factory("learned2d", combine=combine), at) for at in (IMAGE, SIDEWAYS))
+    with torch.no_grad():
+        sideways.rows.copy_(upright.columns)
+        sideways.columns.copy_(upright.rows)
+    there = sideways.embed(Positions.grid(*grid[::-1]))
+    if combine == "concat":
+        there = torch.cat(there.chunk(2, dim=1)[::-1], dim=1)
+    here = upright.embed(Positions.grid(*grid)).unflatten(0, grid).transpose(0, 1).flatten(0, 1)
+    torch.testing.assert_close(here, there)

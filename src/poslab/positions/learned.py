@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import NotDefined, PositionEncoding, Positions, Spec
-from .ops import check_choices
+from .ops import check_choices, stretch
 
 
 class Learned(PositionEncoding):
@@ -68,8 +68,12 @@ class Learned(PositionEncoding):
     def _stretched(self, length: int) -> Tensor:
         if length <= self.table.shape[0]:
             return self.table
-        columns = self.table.float().T[None]
-        return F.interpolate(columns, size=length, mode="linear", align_corners=True)[0].T
+        if self.past == "error":
+            raise NotDefined(
+                f"Learned has a table of {self.table.shape[0]} positions, the text has {length}: "
+                "use pos.past=interpolate or shorten the text."
+            )
+        return stretch(self.table, length, align_corners=True)
 
     def _resampled(self, grid: tuple[int, ...]) -> Tensor:
         if grid == tuple(self.table.shape[:2]):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal, get_args, get_type_hints
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .base import Positions
@@ -36,6 +37,22 @@ def frequencies(width: int, theta: float, endpoint: bool = False) -> Tensor:
 def angles(coordinate: Tensor, frequency: Tensor) -> Tensor:
     """(T, F) float64 position times frequency: exact enough for positions in the millions."""
     return coordinate.to(torch.float64)[:, None] * frequency.to(coordinate.device)
+
+
+def sines(turns: Tensor, interleaved: bool) -> Tensor:
+    """(T, 2F) of angles (T, F): sin, cos, sin, cos, ... of one after the other, or all sines before all cosines."""
+    if interleaved:
+        return torch.stack((turns.sin(), turns.cos()), dim=-1).flatten(-2)
+    return torch.cat((turns.sin(), turns.cos()), dim=-1)
+
+
+def stretch(table: Tensor, size: int, align_corners: bool) -> Tensor:
+    """(size, C) float32: a table (N, C) at another number of rows, linear between neighbours.
+
+    `align_corners` keeps the first and the last row, else rows are the middles of equal cells.
+    """
+    rows = table.float().T[None]
+    return F.interpolate(rows, size=size, mode="linear", align_corners=align_corners)[0].T
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor, pairs: Pairs) -> Tensor:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import angles, check_choices, frequencies
+from .ops import angles, check_choices, frequencies, sines
 
 
 class Sine(PositionEncoding):
@@ -44,8 +43,4 @@ class Sine(PositionEncoding):
 
     def embed(self, pos: Positions) -> Tensor:
         turns = angles(pos.axis(0), frequencies(self.spec.dim, self.theta, self.endpoint))
-        if self.layout == "interleaved":
-            table = torch.stack((turns.sin(), turns.cos()), dim=-1).flatten(-2)
-        else:
-            table = torch.cat((turns.sin(), turns.cos()), dim=-1)
-        return (self.amplitude * table).float()
+        return (self.amplitude * sines(turns, self.layout == "interleaved")).float()
