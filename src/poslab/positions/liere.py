@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Positions, Spec
+from .ops import turn
 
 
 class LieRE(PositionEncoding):
@@ -34,9 +35,10 @@ class LieRE(PositionEncoding):
     def __init__(self, spec: Spec, generator_dim: int = 8, per_layer: bool = True, per_head: bool = True) -> None:
         super().__init__(spec)
         if generator_dim < 2 or spec.head_dim % generator_dim:
+            divisors = [str(n) for n in range(2, spec.head_dim + 1) if spec.head_dim % n == 0]
             raise ValueError(
-                f"generator_dim={generator_dim} divides a head of {spec.head_dim} into rotations of at least 2 channels: "
-                f"use one of {', '.join(str(n) for n in range(2, spec.head_dim + 1) if spec.head_dim % n == 0)}."
+                f"generator_dim={generator_dim} does not divide a head of {spec.head_dim} into rotations of 2 or more "
+                f"channels: use one of {', '.join(divisors)}."
             )
         self.generator_dim, self.per_layer = generator_dim, per_layer
         heads, blocks = spec.heads if per_head else 1, spec.head_dim // generator_dim
@@ -51,27 +53,35 @@ class LieRE(PositionEncoding):
     def reset_parameters(self) -> None:
         nn.init.uniform_(self.upper, 0, 2 * math.pi)
 
-    def generators(self) -> Tensor:
-        """(y and x, H or 1, blocks, n, n) float32 skew-symmetric matrices."""
-        n = self.generator_dim
-        row, column = torch.triu_indices(n, n, 1, device=self.upper.device)
-        flat = self.upper.new_zeros(*self.upper.shape[:-1], n * n, dtype=torch.float32)
-        above = flat.index_copy(-1, row * n + column, self.upper.float()).unflatten(-1, (n, n))
-        return above - above.mT
-
-    def rotations(self, pos: Positions) -> Tensor:
-        """(H or 1, T, blocks, n, n) float32."""
-        place = pos.coordinates.to(torch.float64) / torch.tensor(self.spec.extent, device=pos.device)
-        a_y, a_x = self.generators().unsqueeze(2)  # (H or 1, 1, blocks, n, n)
-        y, x = place.float().T[:, :, None, None, None]
-        return torch.linalg.matrix_exp(y * a_y + x * a_x)
-
     def rotate(self, q: Tensor, k: Tensor, v: Tensor, pos: Positions) -> tuple[Tensor, Tensor, Tensor]:
+        if self.generator_dim == 2:  # exp of [[0, a], [-a, 0]] needs no series: it turns by -a
+            cos, sin = pos.once(self, "cos_sin", lambda: self.cos_sin(pos))
+            return turn(q, cos, -sin, "adj"), turn(k, cos, -sin, "adj"), v
         with torch.autocast(q.device.type, enabled=False):  # which would run the products within exp in half precision
             r = pos.once(self, "rotations", lambda: self.rotations(pos))
-            return self.turn(r, q), self.turn(r, k), v
+            return turn_blocks(q, r), turn_blocks(k, r), v
 
-    def turn(self, r: Tensor, x: Tensor) -> Tensor:
-        """R x for each block of x (B, H, T, D), in float32; the batch is the width of the products."""
-        blocks = x.float().unflatten(-1, (-1, self.generator_dim))
-        return (r @ blocks.permute(1, 2, 3, 4, 0)).permute(4, 0, 1, 2, 3).flatten(-2).to(x.dtype)
+    def entries(self, pos: Positions) -> Tensor:
+        """(H or 1, T, blocks, entries) float32: y A_y + x A_x above the diagonal."""
+        y, x = (pos.axis(axis).to(torch.float64) / self.spec.extent[axis] for axis in (0, 1))
+        a_y, a_x = self.upper.float().unsqueeze(2)
+        return y.float()[:, None, None] * a_y + x.float()[:, None, None] * a_x
+
+    def cos_sin(self, pos: Positions) -> tuple[Tensor, Tensor]:
+        """(H or 1, T, D / 2) float32, for pairs."""
+        angle = self.entries(pos).squeeze(-1)
+        return angle.cos(), angle.sin()
+
+    def rotations(self, pos: Positions) -> Tensor:
+        """(H or 1, T, blocks, n, n) float32 exponentials."""
+        entries, n = self.entries(pos), self.generator_dim
+        row, column = torch.triu_indices(n, n, 1, device=entries.device)
+        flat = entries.new_zeros(*entries.shape[:-1], n * n).index_copy(-1, row * n + column, entries)
+        above = flat.unflatten(-1, (n, n))
+        return torch.linalg.matrix_exp(above - above.mT)
+
+
+def turn_blocks(x: Tensor, r: Tensor) -> Tensor:
+    """R x for each block of x (B, H, T, D) by r (H or 1, T, blocks, n, n): float32 products as wide as the batch."""
+    blocks = x.float().unflatten(-1, (-1, r.shape[-1]))
+    return (r @ blocks.permute(1, 2, 3, 4, 0)).permute(4, 0, 1, 2, 3).flatten(-2).to(x.dtype)

@@ -58,8 +58,8 @@ class RoPE2dGolden(Rotary):
         most = bound if max_frequency is None else max_frequency
         if not 0 < min_frequency <= most <= bound:
             raise ValueError(
-                f"rope2d_golden needs 0 < min_frequency <= max_frequency <= {bound:.5g}, which is a turn by pi from patch "
-                f"to patch on the trained grid of {rows}x{columns}, not {min_frequency} and {max_frequency}."
+                f"rope2d_golden needs 0 < min_frequency <= max_frequency <= {bound:.5g}, which is a turn by pi from "
+                f"patch to patch on the trained grid of {rows}x{columns}, not {min_frequency} and {max_frequency}."
             )
         self.pairs_of_head = spec.head_dim // 2
         self.still = round(zero * self.pairs_of_head)
