@@ -143,6 +143,8 @@ def candidates(value: Any, annotation: Any) -> list[Any]:
         return [{"_target_": "poslab.positions.scaling.Linear", "factor": 2.0}]
     if value is None and annotation == int | None:
         return [7]
+    if value is None and annotation == float | None:
+        return [2.0, 0.5]
     if isinstance(value, list):
         return [[candidates(item, None)[0] for item in value]]
     raise TypeError(f"No other value known for {value!r}: annotate the key with a Literal.")
@@ -210,12 +212,12 @@ def randomise(module: nn.Module, seed: int = 1) -> None:
 
 
 def encoding(word_or_factory: str | Factory, setting: Setting, layer: int = 0) -> PositionEncoding:
-    """One encoding with random parameters; equal calls give equal ones."""
+    """One encoding with random parameters, in evaluation mode; equal calls give equal ones."""
     pos = factory(word_or_factory) if isinstance(word_or_factory, str) else word_or_factory
     torch.manual_seed(0)
     built = pos(setting.spec(layer))
     randomise(built)
-    return built
+    return built.eval()
 
 
 def model(word_or_factory: str | Factory, setting: Setting, random: bool = True, **options: Any) -> nn.Module:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import warnings
 from collections.abc import Callable
 
@@ -151,17 +152,21 @@ def test_meta_device(word: str, setting: Setting) -> None:
 # ---- every key of a file changes the result ----
 
 
-def outcomes(pos: build.Factory, warm: bool) -> list[Tensor | str | None]:
-    """What models give in every setting, at the trained and at larger sizes, at their start or randomised."""
+def outcomes(pos: build.Factory, training: bool, warm: bool) -> list[Tensor | str | None]:
+    """What models give in every setting, at the trained and at larger sizes, at their start or randomised.
+
+    In training mode what is drawn at random is drawn from the same seed.
+    """
     found: list[Tensor | str | None] = []
     for setting in SETTINGS:
         if build.refusal(pos, setting) is not None:
             found.append(None)
             continue
-        model = build.model(pos, setting, random=warm)
+        model = build.model(pos, setting, random=warm).train(training)
         if not warm:  # heads start at zero, which would hide everything
             nn.init.normal_(model.head.weight, generator=torch.Generator().manual_seed(0))
         for size in [(24,), (90,)] if setting.causal else [GRID, (7, 9), (2, 3)]:
+            torch.manual_seed(0)
             try:
                 with torch.no_grad():
                     found.append(model(build.inputs(setting, size)))
@@ -179,8 +184,8 @@ def differ(here: Tensor | str | None, there: Tensor | str | None) -> bool:
 def check_alive(one: build.Factory, other: build.Factory, key: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for warm in (False, True):
-            if any(map(differ, outcomes(one, warm), outcomes(other, warm))):
+        for mode in itertools.product((False, True), repeat=2):
+            if any(map(differ, outcomes(one, *mode), outcomes(other, *mode))):
                 return
     raise AssertionError(f"{key} changes nothing: text or image, at the trained size or at another")
 

@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch import Tensor
 
 from poslab.positions import PositionEncoding, Positions
 from poslab.positions.fourier2d import Fourier2d
 from poslab.positions.learned import Learned
+from poslab.positions.liere import LieRE
 from poslab.positions.onehot import OneHot
+from poslab.positions.rope2d_golden import RoPE2dGolden
 from poslab.positions.rope2d_mixed import RoPE2dMixed
 
 from . import build
@@ -20,13 +23,25 @@ from .test_invariance import attend
 SIDEWAYS = Setting("sideways", GRID[::-1], False)
 
 
+class GoldenSideways(RoPE2dGolden):
+    """Its directions, computed and not learned, mirrored at the diagonal."""
+
+    def frequencies(self) -> Tensor:
+        return super().frequencies().flip(0)
+
+
 def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
     """The encoding that does along columns what `upright` does along rows."""
     swaps: dict[str, Callable[[], PositionEncoding]] = {
         "none": lambda: build.encoding("none", SIDEWAYS),
         "alibi2d": lambda: build.encoding("alibi2d", SIDEWAYS),
         "rope2d": lambda: build.encoding(build.factory("rope2d", order="yx"), SIDEWAYS),
+        "rope2d_eva": lambda: build.encoding(build.factory("rope2d_eva", order="xy"), SIDEWAYS),
+        "rope2d_pe": lambda: build.encoding(build.factory("rope2d_pe", order="yx"), SIDEWAYS),
+        "rope2d_dinov3": lambda: build.encoding(build.factory("rope2d_dinov3", order="xy"), SIDEWAYS),
+        "rope2d_golden": lambda: build.encoding(GoldenSideways, SIDEWAYS),
         "rope2d_mixed": lambda: build.encoding("rope2d_mixed", SIDEWAYS),
+        "liere": lambda: build.encoding("liere", SIDEWAYS),
         "learned": lambda: build.encoding("learned", SIDEWAYS),
         "onehot": lambda: build.encoding("onehot", SIDEWAYS),
         "fourier2d": lambda: build.encoding("fourier2d", SIDEWAYS),
@@ -37,6 +52,8 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
     with torch.no_grad():
         if isinstance(sideways, RoPE2dMixed) and isinstance(upright, RoPE2dMixed):
             sideways.frequency.copy_(upright.frequency.flip(0))
+        if isinstance(sideways, LieRE) and isinstance(upright, LieRE):
+            sideways.upper.copy_(upright.upper.flip(0))
         if isinstance(sideways, Learned) and isinstance(upright, Learned):
             sideways.table.copy_(upright.table.transpose(0, 1))
         if isinstance(sideways, OneHot) and isinstance(upright, OneHot):

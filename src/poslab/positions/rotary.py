@@ -32,15 +32,19 @@ class Rotary(PositionEncoding):
         """Frequencies (..., n) of one axis, theta^(-i/n) at their start, as `scaling` wants them at this size."""
         if self.scaling is None:
             return frequency
-        return self.scaling.frequencies(frequency, theta, pos.extent[axis], self.spec.extent[axis])
+        return self.scaling.frequencies(frequency, theta, *self.reach(pos, axis))
+
+    def reach(self, pos: Positions, axis: int) -> tuple[int, int]:
+        """How far the coordinates of an axis reach in this forward pass, and how far in training."""
+        return pos.extent[axis], self.spec.extent[axis]
 
     def magnitude(self, pos: Positions) -> float:
         """What cos and sin are multiplied by: the geometric mean over the axes."""
         if self.scaling is None:
             return 1.0
         product = 1.0
-        for extent, trained in zip(pos.extent, self.spec.extent, strict=True):
-            product *= self.scaling.magnitude(extent, trained)
+        for axis in range(pos.axes):
+            product *= self.scaling.magnitude(*self.reach(pos, axis))
         return product ** (1 / pos.axes)
 
     def cos_sin(self, pos: Positions) -> tuple[Tensor, Tensor]:
