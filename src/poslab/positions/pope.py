@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -25,8 +25,8 @@ class PoPE(Rotary):
 
     `init: zeros` is the paper's choice for reading longer inputs, `uniform` draws from the whole range, slightly
     better within the trained extent (section 3). How the range is kept we could not see in the authors' code.
-    x-transformers, whose b is one for all layers, clamps; but the gradient of a clamp ends before its ends, and
-    b starts at one. Here an entry at an end, or beyond, receives the gradients that lead back inside.
+    x-transformers, whose b is one for all layers, clamps, and so does this; but a clamp has no gradient at its ends,
+    where b starts, so here the gradient passes through it.
 
     Each channel becomes a vector of two, so q and k leave twice as wide; scores keep the 1/sqrt(D) of a head.
     Every position is computable; past the trained extent slow channels meet angles never seen, see `scaling`.
@@ -58,28 +58,14 @@ class PoPE(Rotary):
 
     def rotate(self, q: Tensor, k: Tensor, v: Tensor, pos: Positions) -> tuple[Tensor, Tensor, Tensor]:
         cos, sin = self.stretched_cos_sin(pos)
-        b = Held.apply(self.phase.float())[:, None]
+        b = self.phase.float()[:, None]
+        b = b + (b.clamp(-2 * math.pi, 0) - b).detach()
         k_cos, k_sin = cos * b.cos() - sin * b.sin(), sin * b.cos() + cos * b.sin()  # of angle + b
         return polar(q, cos, sin), polar(k, k_cos, k_sin), v
 
     def rotate_prefix(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """[softplus(x), 0]: lengths at angle zero."""
         return widened(q), widened(k)
-
-
-class Held(torch.autograd.Function):
-    """x within [-2 pi, 0]. Its gradient is that of x, without what would lead further out: descent with projection."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x.clamp(-2 * math.pi, 0)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        (x,) = ctx.saved_tensors
-        outwards = ((x >= 0) & (gradient < 0)) | ((x <= -2 * math.pi) & (gradient > 0))
-        return gradient.masked_fill(outwards, 0)
 
 
 def lengths(x: Tensor) -> Tensor:
