@@ -31,15 +31,19 @@ def test_kernel_is_plain_attention(word: str, setting: Setting, training: bool) 
 @pytest.mark.parametrize("word, setting", build.cases((RASTER, IMAGE)))
 @pytest.mark.parametrize("prefix", [0, 1, 5])
 def test_prefix(word: str, setting: Setting, prefix: int) -> None:
-    """Rotation leaves rows of the prefix bit-exact and treats the patches as if they were alone; no bias on it."""
+    """Rows of the prefix stay bit-exact, or become `rotate_prefix` of them where the encoding says so; rotation
+    treats the patches as if they were alone; no bias on the prefix."""
     encoding, pos = build.encoding(word, setting), setting.positions()
     old = build.heads_of(setting, prefix=prefix)
     with torch.no_grad():
         frame = Frame(encoding, pos, prefix=prefix)
         new = frame.rotate(*old)
         alone = encoding.rotate(*(x[:, :, prefix:] for x in old), pos)
-        for before, after, patches in zip(old, new, alone, strict=True):
-            assert torch.equal(before[:, :, :prefix], after[:, :, :prefix])
+        first_q, first_k, first_v = (x[:, :, :prefix] for x in old)
+        if encoding.overrides("rotate_prefix"):
+            first_q, first_k = encoding.rotate_prefix(first_q, first_k)
+        for before, after, patches in zip((first_q, first_k, first_v), new, alone, strict=True):
+            assert torch.equal(before, after[:, :, :prefix])
             assert torch.equal(after[:, :, prefix:], patches)
         q, k, v = new
         close(frame.attend(q, k, v), plain.attention(encoding, q, k, v, pos, prefix=prefix))

@@ -15,8 +15,9 @@ class Frame:
     """Rotates, biases and attends for one encoding in one forward pass.
 
     `prefix` tokens (class token, registers) stand in front of the `q_pos` tokens and have no
-    position: rotation leaves them bit-exact, their scores get no bias. A key is visible where
-    k_pos <= q_pos if `causal`. The kernel follows from what the encoding overrides:
+    position: rotation leaves them bit-exact (or as wide as the others, by `rotate_prefix`), their
+    scores get no bias. A key is visible where k_pos <= q_pos if `causal`. The kernel follows from
+    what the encoding overrides:
 
         embed, rotate          fused SDPA
         bias without gradient  fused SDPA with a (1, H, Q, K) mask, made once

@@ -15,7 +15,7 @@ class Rotary(PositionEncoding):
 
     A subclass says `angles(pos)`: (T, R) or (H, T, R) for R pairs of channels, from frequencies that
     went through `scaled`. Cosines and sines are computed once a forward pass in the precision of the
-    angles and kept in float32.
+    angles and kept in float32. Where `scaling` has a magnitude, q and k grow by it, nothing else that is turned.
     """
 
     pairs: Pairs = "half"
@@ -51,14 +51,22 @@ class Rotary(PositionEncoding):
         """Two tensors of the shape of `angles`, float32."""
 
         def compute() -> tuple[Tensor, Tensor]:
-            angles, magnitude = self.angles(pos), self.magnitude(pos)
-            cos, sin = angles.cos(), angles.sin()
-            if magnitude != 1:
-                cos, sin = magnitude * cos, magnitude * sin
-            return cos.to(torch.float32), sin.to(torch.float32)
+            angles = self.angles(pos)
+            return angles.cos().to(torch.float32), angles.sin().to(torch.float32)
 
         return pos.once(self, "cos_sin", compute)
 
+    def stretched_cos_sin(self, pos: Positions) -> tuple[Tensor, Tensor]:
+        """`cos_sin` times `magnitude`, for q and k."""
+        if self.scaling is None or not self.scaling.rescales:
+            return self.cos_sin(pos)
+
+        def compute() -> tuple[Tensor, Tensor]:
+            (cos, sin), magnitude = self.cos_sin(pos), self.magnitude(pos)
+            return magnitude * cos, magnitude * sin
+
+        return pos.once(self, "stretched_cos_sin", compute)
+
     def rotate(self, q: Tensor, k: Tensor, v: Tensor, pos: Positions) -> tuple[Tensor, Tensor, Tensor]:
-        cos, sin = self.cos_sin(pos)
+        cos, sin = self.stretched_cos_sin(pos)
         return turn(q, cos, sin, self.pairs), turn(k, cos, sin, self.pairs), v

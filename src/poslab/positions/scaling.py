@@ -3,7 +3,8 @@
 In all of them f_i is the frequency of pair i = 0 ... n - 1 on an axis, L0 the extent that the frequencies
 were trained at, T the extent of this forward pass and s how many times longer to read: `factor`, or
 T / L0 (never below 1) where factor is null, so that the trained size is left as it was. Images scale
-each axis by its own s. The result depends on the size alone, never on what ran before.
+each axis by its own s. The result depends on the size alone, never on what ran before. Every rule has the
+form f_i * (1 - a (1 - 1/s)), or one that is as exact at s = 1: frequencies are then bit for bit those of training.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+
+
+def log(s: float) -> float:
+    """ln(s), through the one logarithm that a compiler follows for sizes that change."""
+    return math.log2(s) * math.log(2)
 
 
 class Scaling:
@@ -77,9 +83,8 @@ class DynamicNTK(NTK):
         super().__init__(factor, original)
 
     def stretch(self, extent: int, trained: int) -> float:
-        original = self.original or trained
-        assert self.factor is not None
-        return self.factor * max(extent, original) / original - (self.factor - 1)
+        original, factor = self.original or trained, self.factor or 1.0
+        return factor * max(extent, original) / original - (factor - 1)
 
 
 class YaRN(Scaling):
@@ -88,7 +93,8 @@ class YaRN(Scaling):
     Peng et al. 2024, "YaRN", section 3.2, with the authors' ramp over the index i, whose ends
     i(beta) = n * ln(L0 / (2 pi beta)) / ln(theta) are rounded outwards where `truncate`; and section
     3.4: q and k grow by .1 ln(s) + 1 each, which sharpens attention over more tokens.
-    For learned frequencies theta is that of their start.
+    For learned frequencies theta is that of their start. The ends are kept within 0 ... 2n - 1 as in the
+    authors' code; an axis so short that they lie below 0 (L0 < 2 pi beta_slow) has all pairs but the first divided.
     """
 
     rescales = True
@@ -107,6 +113,8 @@ class YaRN(Scaling):
         self.beta_fast, self.beta_slow, self.truncate = beta_fast, beta_slow, truncate
 
     def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
+        if theta <= 1:
+            raise ValueError(f"yarn tells pairs apart by frequencies that fall with theta > 1, not {theta}.")
         n = frequency.shape[-1]
         original = self.original or trained
         low, high = (
@@ -118,10 +126,10 @@ class YaRN(Scaling):
         low, high = max(low, 0), min(high, 2 * n - 1)
         i = torch.arange(n, dtype=torch.float64, device=frequency.device)
         slow = ((i - low) / max(high - low, 1e-3)).clamp(0, 1)
-        return frequency * (slow / self.stretch(extent, trained) + 1 - slow)
+        return frequency * (1 - slow * (1 - 1 / self.stretch(extent, trained)))
 
     def magnitude(self, extent: int, trained: int) -> float:
-        return 0.1 * math.log(self.stretch(extent, trained)) + 1
+        return 0.1 * log(self.stretch(extent, trained)) + 1
 
 
 class Llama3(Scaling):
@@ -141,7 +149,7 @@ class Llama3(Scaling):
     def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
         turns = frequency.abs() * (self.original or trained) / (2 * math.pi)  # within L0
         kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
-        return frequency * ((1 - kept) / self.stretch(extent, trained) + kept)
+        return frequency * (1 - (1 - kept) * (1 - 1 / self.stretch(extent, trained)))
 
 
 class LongRoPE(Scaling):
@@ -163,18 +171,23 @@ class LongRoPE(Scaling):
     ) -> None:
         super().__init__(factor, original)
         self.long, self.short = tuple(long), tuple(short) if short is not None else None
+        if min(self.long + (self.short or ())) <= 0:
+            raise ValueError("scaling.long and scaling.short divide frequencies: give numbers above 0.")
 
     def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
-        name, factors = ("long", self.long) if extent > (self.original or trained) else ("short", self.short)
-        if factors is None:
-            return frequency
-        if len(factors) != frequency.shape[-1]:
-            raise ValueError(
-                f"scaling.{name} has {len(factors)} numbers, this encoding {frequency.shape[-1]} pairs on an axis: "
-                "give one for each pair."
-            )
-        return frequency / torch.tensor(factors, dtype=torch.float64, device=frequency.device)
+        for name, factors in (("long", self.long), ("short", self.short)):  # the other one too: it will be needed
+            if factors is not None and len(factors) != frequency.shape[-1]:
+                raise ValueError(
+                    f"scaling.{name} has {len(factors)} numbers, this encoding {frequency.shape[-1]} pairs on an "
+                    "axis: give one for each pair."
+                )
+        short = self.short or (1.0,) * len(self.long)
+        long, short = (torch.tensor(x, dtype=torch.float64, device=frequency.device) for x in (self.long, short))
+        beyond = torch.full((), extent, device=frequency.device) > (self.original or trained)  # one graph for both
+        return frequency / torch.where(beyond, long, short)
 
     def magnitude(self, extent: int, trained: int) -> float:
-        s = self.stretch(extent, trained)
-        return math.sqrt(1 + math.log(s) / math.log(self.original or trained)) if s > 1 else 1.0
+        s, original = self.stretch(extent, trained), self.original or trained
+        if original < 2:
+            raise ValueError("longrope grows by ln(s) / ln(L0), which one position does not have: set scaling.original.")
+        return math.sqrt(1 + log(s) / math.log(original))
