@@ -10,6 +10,8 @@ import torch
 from poslab.positions import PositionEncoding, Positions
 from poslab.positions.learned import Learned
 from poslab.positions.rope2d_mixed import RoPE2dMixed
+from poslab.positions.swin import Swin
+from poslab.positions.swin_v2 import SwinV2
 
 from . import build
 from .build import GRID, IMAGE, Setting
@@ -26,6 +28,10 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
         "rope2d": lambda: build.encoding(build.factory("rope2d", order="yx"), SIDEWAYS),
         "rope2d_mixed": lambda: build.encoding("rope2d_mixed", SIDEWAYS),
         "learned": lambda: build.encoding("learned", SIDEWAYS),
+        "fire2d": lambda: build.encoding("fire2d", SIDEWAYS),
+        "swin": lambda: build.encoding("swin", SIDEWAYS),
+        "swin_v2": lambda: build.encoding("swin_v2", SIDEWAYS),
+        "lookhere": lambda: build.encoding("lookhere", SIDEWAYS),  # two heads, which look along a diagonal
     }
     if word not in swaps:
         pytest.skip(f"{word}: no key or parameter that swaps its axes is named here")
@@ -35,6 +41,10 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
             sideways.frequency.copy_(upright.frequency.flip(0))
         if isinstance(sideways, Learned) and isinstance(upright, Learned):
             sideways.table.copy_(upright.table.transpose(0, 1))
+        if isinstance(sideways, Swin) and isinstance(upright, Swin):
+            sideways.table.copy_(upright.table.transpose(1, 2))
+        if isinstance(sideways, SwinV2) and isinstance(upright, SwinV2):
+            sideways.first.weight.copy_(upright.first.weight.flip(1))
     return sideways
 
 
