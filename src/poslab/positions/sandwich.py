@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import angles, from_offsets, frequencies
+from .ops import angles, frequencies, from_offsets
 
 
 class Sandwich(PositionEncoding):
