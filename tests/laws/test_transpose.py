@@ -15,6 +15,8 @@ from poslab.positions.liere import LieRE
 from poslab.positions.onehot import OneHot
 from poslab.positions.rope2d_golden import RoPE2dGolden
 from poslab.positions.rope2d_mixed import RoPE2dMixed
+from poslab.positions.swin import Swin
+from poslab.positions.swin_v2 import SwinV2
 
 from . import build
 from .build import GRID, IMAGE, Setting
@@ -45,6 +47,10 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
         "learned": lambda: build.encoding("learned", SIDEWAYS),
         "onehot": lambda: build.encoding("onehot", SIDEWAYS),
         "fourier2d": lambda: build.encoding("fourier2d", SIDEWAYS),
+        "fire2d": lambda: build.encoding("fire2d", SIDEWAYS),
+        "swin": lambda: build.encoding("swin", SIDEWAYS),
+        "swin_v2": lambda: build.encoding("swin_v2", SIDEWAYS),
+        "lookhere": lambda: build.encoding("lookhere", SIDEWAYS),  # two heads, which look along a diagonal
     }
     if word not in swaps:
         pytest.skip(f"{word}: no key or parameter that swaps its axes is named here")
@@ -60,6 +66,10 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
             sideways.linear.weight.copy_(upright.linear.weight.unflatten(1, GRID).transpose(1, 2).flatten(1))
         if isinstance(sideways, Fourier2d) and isinstance(upright, Fourier2d):
             sideways.frequency.copy_(upright.frequency.flip(1))
+        if isinstance(sideways, Swin) and isinstance(upright, Swin):
+            sideways.table.copy_(upright.table.transpose(1, 2))
+        if isinstance(sideways, SwinV2) and isinstance(upright, SwinV2):
+            sideways.first.weight.copy_(upright.first.weight.flip(1))
     return sideways
 
 

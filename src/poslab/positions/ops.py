@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args, get_type_hints
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch import Tensor, nn
 
 from .base import Positions
 
@@ -108,6 +109,37 @@ def from_offsets_reference(value: Callable[[Tensor], Tensor], q_pos: Positions, 
     """(H, Q, K): every cell on its own."""
     n = offset(q_pos, k_pos)
     return value(n.flatten()).unflatten(1, n.shape)
+
+
+def from_grid_offsets(value: Callable[[Tensor, Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:
+    """(H, Q, K) from `value`, which maps integers dy, dx = q - k, of shapes that broadcast, to (H, *shape).
+
+    On a grid of R rows and C columns only (2R - 1)(2C - 1) offsets occur: each is evaluated once, and
+    cells pick theirs. `from_grid_offsets_reference` is the plain form.
+    """
+    rows, columns = (max(q_pos.extent[axis], k_pos.extent[axis]) for axis in (0, 1))
+    dy = torch.arange(1 - rows, rows, device=q_pos.device)[:, None]
+    dx = torch.arange(1 - columns, columns, device=q_pos.device)[None, :]
+    values = value(dy, dx).flatten(1)
+    index = (offset(q_pos, k_pos, 0) + rows - 1) * (2 * columns - 1) + offset(q_pos, k_pos, 1) + columns - 1
+    return values.index_select(1, index.flatten()).unflatten(1, index.shape)
+
+
+def from_grid_offsets_reference(
+    value: Callable[[Tensor, Tensor], Tensor], q_pos: Positions, k_pos: Positions
+) -> Tensor:
+    """(H, Q, K): every cell on its own."""
+    return value(offset(q_pos, k_pos, 0), offset(q_pos, k_pos, 1))
+
+
+def perceptron(x: Tensor, first: nn.Linear, second: nn.Linear) -> Tensor:
+    """(H, *S) = second(relu(first(x))) for x (F, *S), where `second` has no bias.
+
+    In float32, also under autocast and with parameters in half precision.
+    """
+    with torch.autocast(x.device.type, enabled=False):
+        hidden = torch.relu(first.weight.float() @ x.flatten(1) + first.bias.float()[:, None])
+        return (second.weight.float() @ hidden).unflatten(1, x.shape[1:])
 
 
 def slopes(heads: int) -> Tensor:
