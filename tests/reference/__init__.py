@@ -1,6 +1,7 @@
 """Numbers that the encodings must reproduce, each computed twice from the papers' equations.
 
-`positions.npz` holds the arrays, `positions.json` says for each of them what it is.
+`positions.npz` holds the arrays of the first encodings, `positions.json` says for each of them what it is;
+a family of encodings that came later has a pair of its own.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from torch import Tensor
 HERE = Path(__file__).parent
 
 
-def arrays() -> dict[str, Tensor]:
-    """All reference arrays by name, float64 or int64."""
-    with np.load(HERE / "positions.npz") as stored:
+def arrays(family: str = "positions") -> dict[str, Tensor]:
+    """All reference arrays of a family by name, float64 or int64."""
+    with np.load(HERE / f"{family}.npz") as stored:
         return {name: torch.from_numpy(stored[name]) for name in stored.files}
 
 
-def legend() -> dict[str, str]:
-    """What each array is; a name that ends in * speaks for a family."""
-    return json.loads((HERE / "positions.json").read_text())
+def legend(family: str = "positions") -> dict[str, str]:
+    """What each array is; a name that ends in * speaks for all that start so."""
+    return json.loads((HERE / f"{family}.json").read_text())
