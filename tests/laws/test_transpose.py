@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from poslab.positions import PositionEncoding, Positions
+from poslab.positions.irpe import IRPE
 from poslab.positions.learned import Learned
 from poslab.positions.rope2d_mixed import RoPE2dMixed
 
@@ -25,6 +26,7 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
         "alibi2d": lambda: build.encoding("alibi2d", SIDEWAYS),
         "rope2d": lambda: build.encoding(build.factory("rope2d", order="yx"), SIDEWAYS),
         "rope2d_mixed": lambda: build.encoding("rope2d_mixed", SIDEWAYS),
+        "irpe": lambda: build.encoding("irpe", SIDEWAYS),
         "learned": lambda: build.encoding("learned", SIDEWAYS),
     }
     if word not in swaps:
@@ -35,6 +37,9 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
             sideways.frequency.copy_(upright.frequency.flip(0))
         if isinstance(sideways, Learned) and isinstance(upright, Learned):
             sideways.table.copy_(upright.table.transpose(0, 1))
+        if isinstance(sideways, IRPE) and isinstance(upright, IRPE):
+            side = upright.side
+            sideways.table.copy_(upright.table.unflatten(1, (side, side)).transpose(1, 2).flatten(1, 2))
     return sideways
 
 
