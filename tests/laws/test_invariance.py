@@ -78,6 +78,15 @@ def test_shift(pos: build.Factory, setting: Setting) -> None:
     check_shift(build.encoding(pos, setting), setting)
 
 
+@pytest.mark.parametrize("word", ["rope+shaw", "rope+transformer_xl", "rope+cope"])
+def test_turned_queries_tell_a_content_bias_where_they_are(word: str) -> None:
+    """Parts that are relative alone, and a sum that is not."""
+    both = build.encoding(word, TEXT)
+    assert all(build.encoding(part, TEXT).shift_invariant for part in word.split("+"))
+    assert not both.shift_invariant
+    check_shift(both, TEXT)
+
+
 @pytest.mark.parametrize("pos, setting", with_variations())
 def test_norms(pos: build.Factory, setting: Setting) -> None:
     check_norms(build.encoding(pos, setting), setting)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from poslab.positions import PositionEncoding, Positions
 from poslab.positions.fourier2d import Fourier2d
+from poslab.positions.irpe import IRPE
 from poslab.positions.learned import Learned
 from poslab.positions.liere import LieRE
 from poslab.positions.onehot import OneHot
@@ -44,6 +45,7 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
         "rope2d_golden": lambda: build.encoding(GoldenSideways, SIDEWAYS),
         "rope2d_mixed": lambda: build.encoding("rope2d_mixed", SIDEWAYS),
         "liere": lambda: build.encoding("liere", SIDEWAYS),
+        "irpe": lambda: build.encoding("irpe", SIDEWAYS),
         "learned": lambda: build.encoding("learned", SIDEWAYS),
         "onehot": lambda: build.encoding("onehot", SIDEWAYS),
         "fourier2d": lambda: build.encoding("fourier2d", SIDEWAYS),
@@ -70,6 +72,9 @@ def mirrored(word: str, upright: PositionEncoding) -> PositionEncoding:
             sideways.table.copy_(upright.table.transpose(1, 2))
         if isinstance(sideways, SwinV2) and isinstance(upright, SwinV2):
             sideways.first.weight.copy_(upright.first.weight.flip(1))
+        if isinstance(sideways, IRPE) and isinstance(upright, IRPE):
+            side = upright.side
+            sideways.table.copy_(upright.table.unflatten(1, (side, side)).transpose(1, 2).flatten(1, 2))
     return sideways
 
 

@@ -140,6 +140,57 @@ def perceptron(x: Tensor, first: nn.Linear, second: nn.Linear) -> Tensor:
     with torch.autocast(x.device.type, enabled=False):
         hidden = torch.relu(first.weight.float() @ x.flatten(1) + first.bias.float()[:, None])
         return (second.weight.float() @ hidden).unflatten(1, x.shape[1:])
+def dot_rows(x: Tensor, table: Tensor, index: Tensor) -> Tensor:
+    """(B, H, Q, K): x_i . table[index[i, j]], from x (B, H, Q, D), a table (R, D) or (H, R, D), integers (Q, K).
+
+    For tables of few rows: x meets each row once, and cells pick theirs.
+    """
+    products = x @ table.to(x.dtype).mT
+    return products.gather(-1, index.expand(*products.shape[:-1], -1))
+
+
+def dot_offsets(x: Tensor, vectors: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:
+    """(B, H, Q, K): x_i . vectors(n) with n = q_i - k_j, from x (B, H, Q, D).
+
+    `vectors` maps integers n of shape (N,) to (N, D), or to (H, N, D) where heads have their own. On a
+    line only Q + K - 1 offsets occur: x meets each once, and `shifted_rows` picks. Where rows are many and
+    columns few, as for all keys against a strip of queries, blocks of K rows meet the 2K - 1 offsets
+    that occur in them. `dot_offsets_reference` is the plain form, with a vector for each cell.
+    """
+    if q_pos.start is None or k_pos.start is None:
+        return dot_offsets_reference(x, vectors, q_pos, k_pos)
+    rows, columns = len(q_pos), len(k_pos)
+    largest = q_pos.start + rows - 1 - k_pos.start
+    found = vectors(largest - torch.arange(rows + columns - 1, device=x.device)).to(x.dtype)
+    if rows <= columns:
+        return shifted_rows(x @ F.pad(found, (0, 0, 0, 1)).mT, columns)
+    missing = -rows % columns  # rows of the last block, in front of the descending offsets
+    blocks = F.pad(x, (0, 0, 0, missing)).unflatten(-2, (-1, columns))  # (B, H, blocks, K, D)
+    windows = F.pad(found, (0, 0, missing, 1)).unfold(-2, 2 * columns, columns).flip(-3)  # (..., blocks, D, 2K)
+    return shifted_rows(blocks @ windows, columns).flatten(-3, -2)[..., :rows, :]
+
+
+def dot_offsets_reference(x: Tensor, vectors: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:
+    """(B, H, Q, K): every cell on its own."""
+    n = offset(q_pos, k_pos)
+    cells = vectors(n.flatten()).to(x.dtype).unflatten(-2, n.shape)  # (..., Q, K, D)
+    return (x[..., None, :] @ cells.mT).squeeze(-2)
+
+
+def shifted_rows(products: Tensor, columns: int) -> Tensor:
+    """(..., R, columns): row i of products (..., R, R + columns) from place R - 1 - i on.
+
+    The shift of Transformer-XL (Dai et al. 2019, appendix B), over all offsets: in memory each row starts
+    one number earlier than a row of R + columns - 1 would, so the result is a view.
+    """
+    rows, width = products.shape[-2], products.shape[-1] - 1
+    return products.flatten(-2)[..., rows - 1 : rows - 1 + rows * width].unflatten(-1, (rows, width))[..., :columns]
+
+
+def recentred(table: Tensor, rows: int) -> Tensor:
+    """(rows, C) of a table (R, C) of offsets around R // 2: the middle, its ends repeated where more are wanted."""
+    index = torch.arange(rows, device=table.device) - rows // 2 + len(table) // 2
+    return table[index.clamp(0, len(table) - 1)]
 
 
 def slopes(heads: int) -> Tensor:

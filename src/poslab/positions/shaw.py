@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import offset
+from .ops import dot_rows, offset
 
 
 class Shaw(PositionEncoding):
@@ -37,7 +37,5 @@ class Shaw(PositionEncoding):
         nn.init.normal_(self.table, std=self.init_std)
 
     def content_bias(self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions) -> Tensor:
-        # q against the 2K + 1 vectors first, then pick: never a (Q, K, D) tensor
-        scores = (q * self.spec.head_dim**-0.5) @ self.table.to(q.dtype).T  # (B, H, Q, 2K + 1)
         index = (-offset(q_pos, k_pos)).clamp(-self.clip, self.clip) + self.clip
-        return scores.gather(-1, index.expand(*scores.shape[:-2], -1, -1))
+        return dot_rows(q * self.spec.head_dim**-0.5, self.table, index)

@@ -14,7 +14,8 @@ class Sum(PositionEncoding):
     """Everything that its parts do: vectors and biases add up, rotations follow one another.
 
     RoPE-ViT (Heo et al. 2024, section 3.3) trains `rope2d + learned` this way. The sum claims what
-    all of its parts claim. Content biases read q and k after the rotations, as attention does.
+    all of its parts claim. Content biases read q and k after the rotations, as attention does, and with
+    them absolute positions.
     """
 
     def __init__(self, spec: Spec, parts: Mapping[str, Callable[[Spec], PositionEncoding]]) -> None:
@@ -43,6 +44,8 @@ class Sum(PositionEncoding):
 
     @property
     def shift_invariant(self) -> bool:  # type: ignore[override]
+        if self.overrides("rotate") and self.overrides("content_bias"):
+            return False  # a content bias of turned queries reads where they are
         return all(part.shift_invariant for part in self._parts.values())
 
     @property
