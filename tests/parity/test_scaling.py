@@ -20,7 +20,7 @@ from poslab.positions.rope2d_mixed import RoPE2dMixed
 from poslab.positions.scaling import NTK, DynamicNTK, Linear, Llama3, LongRoPE, Scaling, YaRN
 
 from ..laws import build
-from ..laws.build import CONFIGS, GRID, HEADS, IMAGE, TEXT, Setting
+from ..laws.build import CONFIGS, GRID, IMAGE, TEXT, Setting
 from ..laws.test_compile import check_graphs
 from ..reference import arrays, legend
 
@@ -51,7 +51,12 @@ ARRAYS: dict[str, tuple[Callable[[int], Scaling], float, int, int]] = {  # rule 
     "llama3_8": (lambda n: Llama3(8), 5e5, 8192, 8192),
     "llama3_4": (lambda n: Llama3(), 1e4, 2048, 512),
     "longrope_short": (lambda n: LongRoPE([9.0] * n, [1.0] * n, 4), 1e4, 512, 512),
-    "longrope_long": (lambda n: LongRoPE(torch.linspace(1, 4, n, dtype=torch.float64).tolist(), None, 4), 1e4, 513, 512),
+    "longrope_long": (
+        lambda n: LongRoPE(torch.linspace(1, 4, n, dtype=torch.float64).tolist(), None, 4),
+        1e4,
+        513,
+        512,
+    ),
 }
 
 

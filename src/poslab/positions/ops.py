@@ -8,7 +8,6 @@ from typing import Any, Literal, get_args, get_type_hints
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 from torch import Tensor, nn
 
 from .base import Positions
@@ -140,6 +139,8 @@ def perceptron(x: Tensor, first: nn.Linear, second: nn.Linear) -> Tensor:
     with torch.autocast(x.device.type, enabled=False):
         hidden = torch.relu(first.weight.float() @ x.flatten(1) + first.bias.float()[:, None])
         return (second.weight.float() @ hidden).unflatten(1, x.shape[1:])
+
+
 def dot_rows(x: Tensor, table: Tensor, index: Tensor) -> Tensor:
     """(B, H, Q, K): x_i . table[index[i, j]], from x (B, H, Q, D), a table (R, D) or (H, R, D), integers (Q, K).
 

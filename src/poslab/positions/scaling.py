@@ -189,5 +189,7 @@ class LongRoPE(Scaling):
     def magnitude(self, extent: int, trained: int) -> float:
         s, original = self.stretch(extent, trained), self.original or trained
         if original < 2:
-            raise ValueError("longrope grows by ln(s) / ln(L0), which one position does not have: set scaling.original.")
+            raise ValueError(
+                "longrope grows by ln(s) / ln(L0), and one position has no logarithm: set scaling.original."
+            )
         return math.sqrt(1 + log(s) / math.log(original))
