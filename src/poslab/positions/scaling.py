@@ -181,8 +181,8 @@ class LongRoPE(Scaling):
                     f"scaling.{name} has {len(factors)} numbers, this encoding {frequency.shape[-1]} pairs on an "
                     "axis: give one for each pair."
                 )
-        short = self.short or (1.0,) * len(self.long)
-        long, short = (torch.tensor(x, dtype=torch.float64, device=frequency.device) for x in (self.long, short))
+        divisors = (self.long, self.short or (1.0,) * len(self.long))
+        long, short = (torch.tensor(x, dtype=torch.float64, device=frequency.device) for x in divisors)
         beyond = torch.full((), extent, device=frequency.device) > (self.original or trained)  # one graph for both
         return frequency / torch.where(beyond, long, short)
 
