@@ -179,6 +179,14 @@ def test_deberta_buckets(buckets: int, span: int) -> None:
     assert torch.equal(encoding.row(REFERENCE["deberta_offset"]), expected)
 
 
+@pytest.mark.parametrize("buckets, span", [(26, 70), (52, 139), (78, 208), (98, 444)])
+def test_deberta_last_bucket_is_reached_exactly(buckets: int, span: int) -> None:
+    """span - 1 opens no bucket of its own, though its logarithms round to a ratio a hair above one."""
+    encoding = DeBERTa(Spec(8, 2, (64,), False), span=span, log_buckets=buckets)
+    n = torch.tensor([span - 1, 1 - span] * 8)
+    assert encoding.row(n).tolist() == [2 * buckets - 1, 1] * 8
+
+
 def test_deberta_spans_the_trained_extent() -> None:
     assert DeBERTa(BOTH).row(torch.arange(-8, 9)).tolist() == [0, 0, *range(12), 11, 11, 11]
 
