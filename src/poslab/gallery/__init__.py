@@ -82,15 +82,14 @@ def draw_run(directory: Path) -> Figure:
 
 
 def sheet() -> Figure:
-    """All words of configs/pos, one after the other: a picture past the trained extent each."""
+    """All words of configs/pos, one after the other: a picture each, past the trained extent where that is defined."""
     configs = Configs("train")
     shown: list[tuple[str, Panel]] = []
     for word in configs.options("pos"):
         for spec in (TEXT, IMAGE):
             for encoding in (encodings_of(word, (), spec, configs) or [])[:1]:
-                found = panels(encoding)
-                past = [panel for panel in found if "past" in panel.title and panel.values is not None]
-                shown += [(word, panel) for panel in (past or found)[-1:]]
+                found = [panel for panel in panels(encoding) if panel.values is not None]
+                shown += [(word, panel) for panel in found[-1:]]
     figure, grid = canvas(-(-len(shown) // 6), 6, 2.6, 2.4)
     for axes, drawn in zip_longest((axes for line in grid for axes in line), shown):
         if drawn is None:
