@@ -24,8 +24,11 @@ class Fourier2d(PositionEncoding):
     Algorithm 1 leaves F (`features`), the hidden width and gamma open as well, and no code was published: hidden
     and gamma are those of a public re-implementation's example (willGuimont, who takes gamma^-2 for the
     standard deviation), F is ours. So is the unit of p, which decides what gamma means: `coordinates: patches`, or
-    the index divided by the side of the `trained` grid or of this `image`. Every grid is computable; past
-    the trained one `patches` and `trained` meet new positions, `image` spreads the learned ones over the new grid.
+    the index divided by the side of the `trained` grid or of this `image`. A gamma wider than the grid starts
+    with vectors that hardly differ: on 7x7 patches those of gamma 10 spread a quarter as far as those of 1.
+
+    Every grid is computable; past the trained one `patches` and `trained` meet new positions, `image`
+    spreads the learned ones over the new grid.
     """
 
     unbounded = True
