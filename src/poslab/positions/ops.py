@@ -137,7 +137,7 @@ def perceptron(x: Tensor, first: nn.Linear, second: nn.Linear) -> Tensor:
     In float32, also under autocast and with parameters in half precision.
     """
     with torch.autocast(x.device.type, enabled=False):
-        hidden = torch.relu(first.weight.float() @ x.flatten(1) + first.bias.float()[:, None])
+        hidden = torch.addmm(first.bias.float()[:, None], first.weight.float(), x.flatten(1)).relu_()
         return (second.weight.float() @ hidden).unflatten(1, x.shape[1:])
 
 

@@ -17,7 +17,7 @@ class Sandwich(PositionEncoding):
     position. The sum falls roughly with the logarithm of the distance, by a ratio that differs between
     heads; nothing is learned. d (`width`) sets the shape and has nothing to do with the model's.
 
-    The -d/2, a constant for softmax, makes a token's own score zero. NeMo's copy takes d from the head,
+    The -d/2, a constant for softmax, makes a token's own score zero. NeMo's copy takes d from the head, and
     leaves out the last of the d/2 terms and the cosine. Any length is computable.
     """
 
