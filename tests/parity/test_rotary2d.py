@@ -257,6 +257,14 @@ def test_golden_is_a_double_loop() -> None:
     close(angles, expected)
 
 
+@pytest.mark.parametrize("normalize, width, height", [("area", 2**0.5, 0.5**0.5), ("separate", 1.0, 1.0)])
+def test_golden_boxes(normalize: Any, width: float, height: float) -> None:
+    """2x4 patches, the outermost half a patch inside a box of area 4 that is as wide as the image or square."""
+    x, y = RoPE2dGolden(Spec(16, 1, (2, 4), False), normalize=normalize).place(Positions.grid(2, 4))
+    close(x.unflatten(0, (2, 4))[1] / width, torch.tensor([-0.75, -0.25, 0.25, 0.75]))
+    close(y.unflatten(0, (2, 4))[:, 1] / height, torch.tensor([-0.5, 0.5]))
+
+
 def test_golden_still_pairs() -> None:
     """A quarter of 8 pairs does not turn at all; the others cover the whole range of lengths."""
     lengths = RoPE2dGolden(Spec(16, 1, (14, 14), False), zero=0.25).frequencies().norm(dim=0)[0]
