@@ -44,7 +44,8 @@ def no_trace_records() -> Iterator[None]:
 
 def check_graphs(word: str | build.Factory, setting: Setting, gradients: bool) -> None:
     torch._dynamo.reset()
-    depth = 2 if build.encoding(word, setting).per_layer else 1  # a second layer may be another encoding
+    by_turns = isinstance(word, str) and "-" in word
+    depth = 2 if by_turns or build.encoding(word, setting).per_layer else 1  # a second layer may be another encoding
     model = build.model(word, setting, depth=depth)
     if not model.trunk.encoding.unbounded and not setting.causal:
         pytest.skip(f"{word}: unbounded=False, other grids lie beyond")

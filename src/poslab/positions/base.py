@@ -56,7 +56,7 @@ class Positions:
         self.coordinates = coordinates
         self.extent = tuple(extent)
         self.start = start  # set where the coordinates are start, start + 1, ...: offsets are then known without a look
-        self._once: dict[tuple[int, str], Any] = {}
+        self._once: dict[tuple[int, str], tuple[object, Any]] = {}
 
     @classmethod
     def line(
@@ -101,8 +101,8 @@ class Positions:
         """`compute()`, evaluated once a forward pass for each owner: layers share angles this way."""
         key = (id(owner), name)
         if key not in self._once:
-            self._once[key] = compute()
-        return self._once[key]
+            self._once[key] = owner, compute()  # the owner too: an id is free for others once its object is gone
+        return self._once[key][1]
 
 
 class PositionEncoding(nn.Module):
