@@ -58,7 +58,7 @@ WRONG = {
     "=3": "there are seed",
     "pos=ropee": "nearest is pos=rope, and all are alibi, ",
     "pos=rope2": "nearest is pos=rope2d,",
-    "pos=zzz": "choose one of alibi, alibi2d, learned",
+    "pos=zzz": "choose one of alibi, alibi2d, ",
     "pos=null": "choose one of alibi",
     "pos=3": "choose one of alibi",
     "pos=[rope,sine]": "no '[rope,sine]'",
