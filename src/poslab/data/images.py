@@ -37,7 +37,7 @@ class ImageData:
     Args:
         size: pixels in training, one number or (rows, columns); None is the images' own size.
         mean, std: of the pixels in [0, 1], over the training images.
-        rotate, translate, scale, shear: augmentation in training, see `random_affine`; all 0 is none.
+        rotate, translate, scale: augmentation in training, see `random_affine`; 0, 0, 0 is none.
 
     Evaluation resizes the whole image (crop ratio 1) bilinearly with antialias; at the image's own
     size the pixels are untouched.
@@ -56,7 +56,6 @@ class ImageData:
         rotate: float = 0.0,
         translate: float = 0.0,
         scale: float = 0.0,
-        shear: float = 0.0,
     ) -> None:
         self.train, self.val, self.test, self.classes = train, val, test, classes
         self.channels = train.images.shape[1]
@@ -66,7 +65,7 @@ class ImageData:
         pixels = train.images.float() / 255
         self.mean = pixels.mean((0, 2, 3))[:, None, None]
         self.std = pixels.std((0, 2, 3))[:, None, None]
-        self.rotate, self.translate, self.scale, self.shear = rotate, translate, scale, shear
+        self.rotate, self.translate, self.scale = rotate, translate, scale
 
     def prepare(self, images: Tensor, size: tuple[int, int] | None = None) -> Tensor:
         """uint8 (B, channels, h, w) -> float32 around zero at `size`, by default the training size."""
@@ -78,12 +77,11 @@ class ImageData:
 
     def augment(self, x: Tensor, generator: torch.Generator, start: int, total: int) -> Tensor:
         """Training images (B, ...) after `prepare`; they are samples start ... of a global batch of `total`."""
-        if not (self.rotate or self.translate or self.scale or self.shear):
+        if not (self.rotate or self.translate or self.scale):
             return x
         background = (-self.mean / self.std).to(x.device)
         rows = slice(start, start + x.shape[0])
-        how = {"rotate": self.rotate, "translate": self.translate, "scale": self.scale, "shear": self.shear}
-        moved = random_affine(x - background, generator, total, rows, **how)
+        moved = random_affine(x - background, generator, total, rows, self.rotate, self.translate, self.scale)
         return moved + background
 
     def fingerprint(self) -> str:
