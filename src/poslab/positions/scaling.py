@@ -181,13 +181,15 @@ class LongRoPE(Scaling):
                     f"scaling.{name} has {len(factors)} numbers, this encoding {frequency.shape[-1]} pairs on an "
                     "axis: give one for each pair."
                 )
-        short = self.short or (1.0,) * len(self.long)
-        long, short = (torch.tensor(x, dtype=torch.float64, device=frequency.device) for x in (self.long, short))
+        lists = self.long, self.short or (1.0,) * len(self.long)
+        long, short = (torch.tensor(x, dtype=torch.float64, device=frequency.device) for x in lists)
         beyond = torch.full((), extent, device=frequency.device) > (self.original or trained)  # one graph for both
         return frequency / torch.where(beyond, long, short)
 
     def magnitude(self, extent: int, trained: int) -> float:
         s, original = self.stretch(extent, trained), self.original or trained
         if original < 2:
-            raise ValueError("longrope grows by ln(s) / ln(L0), which one position does not have: set scaling.original.")
+            raise ValueError(
+                "longrope grows by ln(s) / ln(L0), which one position does not have: set scaling.original."
+            )
         return math.sqrt(1 + log(s) / math.log(original))

@@ -22,7 +22,9 @@ class Sum(PositionEncoding):
         built = {name: part(spec) for name, part in parts.items()}
         scales = {part.scale for part in built.values() if part.scale is not None}
         if len(scales) > 1:
-            raise ValueError(f"{' + '.join(built)}: they scale q.k differently ({sorted(scales)}) and cannot be summed.")
+            raise ValueError(
+                f"{' + '.join(built)}: they scale q.k differently ({sorted(scales)}) and cannot be summed."
+            )
         axes = {part.axes for part in built.values() if part.axes is not None}
         if len(axes) > 1:
             raise ValueError(f"{' + '.join(built)}: one describes text, another grids; sum encodings of one kind.")
