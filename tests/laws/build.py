@@ -28,6 +28,15 @@ SUMS = ["learned+rope", "rope2d_mixed+learned", "alibi+shaw"]
 LAYERS = ["rope-none", "learned+rope-t5"]
 SCALED = ["rope/yarn", "rope/dynamic_ntk", "rope/longrope", "rope2d/linear", "rope2d/llama3", "rope2d_mixed/ntk"]
 WORDS = FILES + SUMS + LAYERS + SCALED
+# in heads of 8 at 24 positions the published values leave all pairs alone, or none, and keys would seem dead
+RULES: dict[str, dict[str, Any]] = {
+    "linear": {},
+    "ntk": {},
+    "dynamic_ntk": {"factor": 2.0},
+    "yarn": {"factor": 2.0, "beta_fast": 1.0, "beta_slow": 0.01, "truncate": False},
+    "llama3": {"factor": 2.0, "low": 0.05, "high": 2.0},
+    "longrope": {"factor": 2.0, "long": [1.0, 1.5, 2.0, 3.0], "short": [1.0, 1.1, 1.2, 1.3]},
+}
 
 DIM, HEADS, DEPTH = 16, 2, 2
 VOCAB, CONTEXT = 11, 24
@@ -57,7 +66,7 @@ SETTINGS = (TEXT, RASTER, IMAGE)
 
 
 def keys(word: str) -> dict[str, Any]:
-    """The file as it stands; layers by turns for words joined by -, a sum for +, scaled by a factor of 2 for /."""
+    """The file as it stands; layers by turns for words joined by -, a sum for +, frequencies scaled for /."""
     if "-" in word:
         order = word.split("-")
         parts = {part: keys(part) for part in order}
@@ -69,9 +78,7 @@ def keys(word: str) -> dict[str, Any]:
     file = yaml.safe_load((CONFIGS / f"{word}.yaml").read_text())
     file.pop("defaults", None)
     if rule:
-        file["scaling"] = yaml.safe_load((CONFIGS / "scaling" / f"{rule}.yaml").read_text()) | {"factor": 2.0}
-        if rule == "longrope":
-            file["scaling"] |= {"long": [1.0, 1.5, 2.0, 3.0], "short": [1.0, 1.1, 1.2, 1.3]}
+        file["scaling"] = yaml.safe_load((CONFIGS / "scaling" / f"{rule}.yaml").read_text()) | RULES[rule]
     return file
 
 

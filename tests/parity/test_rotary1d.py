@@ -89,6 +89,15 @@ def test_xpos_scores_do_not_know_the_centre() -> None:
     close(near, far, atol=1e-5)
 
 
+def test_xpos_has_one_centre_a_generation() -> None:
+    """Whatever pieces a cache is filled in, beyond the trained extent too."""
+    gpt = build.model(build.factory("xpos", scale_base=8.0), build.TEXT)
+    tokens, cache = build.inputs(build.TEXT, (60,)), Cache(build.DEPTH, 60)
+    with torch.no_grad():
+        pieces = [gpt(piece, cache) for piece in tokens.split([1, 20, 7, 2, 30], dim=1)]
+        close(torch.cat(pieces, dim=1), gpt(tokens), rtol=1e-4, atol=1e-5)
+
+
 def test_xpos_fades() -> None:
     """A pair that never turns: exactly zeta^(n/B)."""
     xpos = XPos(Spec(2, 1, (600,), True), theta=1.0, gamma=0.4, scale_base=512.0)

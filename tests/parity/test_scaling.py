@@ -87,7 +87,7 @@ def theirs(kind: str, width: int, theta: float, here: int, original: int, **opti
     return functions[kind](config, "cpu", seq_len=here)
 
 
-@pytest.mark.parametrize("width, theta, original", [(8, 100.0, 14), (32, 1e4, 24), (64, 5e5, 512), (128, 1e4, 4096)])
+@pytest.mark.parametrize("width, theta, original", [(8, 100.0, 14), (16, 100.0, 4096), (64, 5e5, 512), (128, 1e4, 24)])
 @pytest.mark.parametrize("s", [1.0, 2.0, 7.5, 32.0])
 @pytest.mark.parametrize("rule", ["linear", "dynamic", "yarn", "yarn exact", "yarn betas", "llama3", "longrope"])
 def test_rules_of_transformers(rule: str, width: int, theta: float, original: int, s: float) -> None:
@@ -196,6 +196,19 @@ def rotated(encoding: PositionEncoding, setting: Setting, size: tuple[int, ...])
 def test_the_enumeration_finds_words_and_rules() -> None:
     assert {"rope", "rope2d", "rope2d_mixed", "xpos", "pope"} <= set(WORDS)
     assert RULES == ["dynamic_ntk", "linear", "llama3", "longrope", "ntk", "yarn"]
+
+
+@pytest.mark.parametrize("width", [8, 32, 48, 128])
+@pytest.mark.parametrize(
+    "rule", [Linear(), NTK(), DynamicNTK(), DynamicNTK(4.0), YaRN(), YaRN(truncate=False), Llama3()]
+)
+def test_frequencies_of_training_are_exact(rule: Scaling, width: int) -> None:
+    """To the last bit of float64, which float32 cosines would hide."""
+    for theta, trained in ((100.0, 14), (1e4, 24), (1e4, 1024), (5e5, 8192)):
+        f = frequencies(width, theta)
+        assert torch.equal(rule.frequencies(f, theta, trained, trained), f)
+        assert torch.equal(rule.frequencies(f, theta, trained // 2, trained), f)
+        assert rule.magnitude(trained, trained) == 1
 
 
 @pytest.mark.parametrize("rule", RULES)

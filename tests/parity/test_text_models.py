@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from poslab.models import GPT, Transformer
-from poslab.positions import Positions
+from poslab.positions import Positions, Spec
 from poslab.positions.alibi import ALiBi
 from poslab.positions.learned import Learned
 from poslab.positions.rope import RoPE
+from poslab.positions.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Scaling, YaRN
 from poslab.positions.t5 import T5
 
 from .copying import by_head, put, put_blocks, put_linear, put_norm, randomise
@@ -53,18 +55,15 @@ def test_gpt2() -> None:
     same(ours(TOKENS), theirs(TOKENS).logits)
 
 
-@pytest.mark.parametrize("theta", [10_000.0, 500.0])
-def test_llama(theta: float) -> None:
+def llama(pos: Callable[[Spec], RoPE], context: int = 64, **rope: Any) -> tuple[GPT, Any]:
+    """Ours and theirs with the same random weights, and theirs with these parameters of RoPE."""
     config = transformers.LlamaConfig(
         vocab_size=VOCAB, hidden_size=DIM, intermediate_size=40, num_hidden_layers=DEPTH, num_attention_heads=HEADS,
-        num_key_value_heads=HEADS, rope_parameters={"rope_type": "default", "rope_theta": theta}, rms_norm_eps=1e-5,
-        tie_word_embeddings=False, attn_implementation="eager",
+        num_key_value_heads=HEADS, rope_parameters=rope, rms_norm_eps=1e-5, tie_word_embeddings=False,
+        max_position_embeddings=context, attn_implementation="eager",
     )  # fmt: skip
     theirs = randomise(transformers.LlamaForCausalLM(config))
-    ours = gpt(
-        pos=lambda spec: RoPE(spec, theta=theta), activation="swiglu", norm="rmsnorm", bias=False, tie=False,
-        mlp_ratio=40 / DIM,
-    )  # fmt: skip
+    ours = gpt(pos=pos, activation="swiglu", norm="rmsnorm", bias=False, tie=False, mlp_ratio=40 / DIM, context=context)
     put(ours.tokens.weight, theirs.model.embed_tokens.weight)
     norms = [(x.input_layernorm, x.post_attention_layernorm) for x in theirs.model.layers]
     for block, layer in zip(put_blocks(ours.trunk.blocks, norms), theirs.model.layers):
@@ -77,7 +76,46 @@ def test_llama(theta: float) -> None:
         put_linear(block.mlp.down, mlp.down_proj.weight)
     put_norm(ours.trunk.norm, theirs.model.norm)
     put_linear(ours.head, theirs.lm_head.weight)
+    return ours, theirs
+
+
+@pytest.mark.parametrize("theta", [10_000.0, 500.0])
+def test_llama(theta: float) -> None:
+    ours, theirs = llama(lambda spec: RoPE(spec, theta=theta), rope_type="default", rope_theta=theta)
     same(ours(TOKENS), theirs(TOKENS).logits)
+
+
+LONG, SHORT = [1.0, 2.0, 3.0, 4.0], [1.0, 1.1, 1.2, 1.3]
+
+
+@pytest.mark.parametrize("length", [8, 32, 50])
+@pytest.mark.parametrize(
+    "scaling, rope",
+    [
+        (Linear(4.0), {"rope_type": "linear", "factor": 4.0}),
+        (DynamicNTK(4.0), {"rope_type": "dynamic", "factor": 4.0}),
+        (YaRN(4.0), {"rope_type": "yarn", "factor": 4.0}),
+        (YaRN(4.0, truncate=False), {"rope_type": "yarn", "factor": 4.0, "truncate": False}),
+        (Llama3(8.0), {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}),
+        (
+            LongRoPE(LONG, SHORT, factor=4.0),
+            {"rope_type": "longrope", "factor": 4.0, "long_factor": LONG, "short_factor": SHORT},
+        ),
+    ],
+    ids=["linear", "dynamic", "yarn", "yarn exact", "llama3", "longrope"],
+)
+def test_llama_beyond_its_length(scaling: Scaling, rope: dict[str, Any], length: int) -> None:
+    """Trained on 16 positions: half as long, twice, three times; by a model that has just read more."""
+    if rope["rope_type"] in ("yarn", "llama3", "longrope"):
+        rope = rope | {"original_max_position_embeddings": 16}
+    ours, theirs = llama(lambda spec: RoPE(spec, scaling=scaling), context=16, rope_theta=10_000.0, **rope)
+    tokens = torch.randint(VOCAB, (2, length))
+    ours(torch.randint(VOCAB, (1, 60)))
+    logits = ours(tokens)
+    same(logits, theirs(tokens).logits)
+    plain, _ = llama(RoPE, context=16, rope_type="default", rope_theta=10_000.0)
+    stays = rope["rope_type"] == "dynamic" and length == 8
+    assert torch.equal(logits, plain(tokens)) == stays  # it matters which rule it is
 
 
 @pytest.mark.parametrize("fraction", [0.25, 0.5, 1.0])
