@@ -281,6 +281,8 @@ def test_original_is_the_extent_that_counts(word: str, rule: str) -> None:
     small = Setting(setting.name, (6,) * len(setting.extent), setting.causal)
     size = (17,) if setting is TEXT else (9, 13)
     told = build.encoding(scaled(word, rule, original=6), setting)
+    if getattr(told, "reference", None):
+        pytest.skip(f"{word}: all grids reach as far as its reference, the trained extent has no say")
     trained = build.encoding(scaled(word, rule), small)
     for here, there in zip(rotated(told, setting, size), rotated(trained, small, size), strict=True):
         assert torch.equal(here, there)
