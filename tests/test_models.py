@@ -10,10 +10,11 @@ from torch import nn
 
 from poslab.models import GPT, Cache, Transformer, ViT
 from poslab.models.transformer import MLP, Attention, Block
-from poslab.positions import Frame, PositionEncoding, Positions, Spec, Sum
+from poslab.positions import Frame, Layers, PositionEncoding, Positions, Spec, Sum
 from poslab.positions.alibi import ALiBi
 from poslab.positions.learned import Learned
 from poslab.positions.none import NoPosition
+from poslab.positions.pope import PoPE
 from poslab.positions.rope import RoPE
 from poslab.positions.rope2d import RoPE2d
 from poslab.positions.rope2d_mixed import RoPE2dMixed
@@ -76,6 +77,11 @@ def test_vit_refuses_an_image_that_patches_do_not_divide() -> None:
         (lambda: Frame(ALiBi(Spec(8, 2, (4,), True)), Positions.line(4), prefix=1), "set prefix=0"),
         (lambda: Positions(torch.zeros(3, 2, dtype=torch.long), (3,)), r"coordinates \(T, 1\)"),
         (lambda: Sum(Spec(16, 2, (4,), True), {"rope": RoPE, "rope2d": RoPE2d}), "sum encodings of one kind"),
+        (lambda: Sum(Spec(16, 2, (4,), True), {"pope": PoPE, "rope": RoPE}), "pope widens q and k, which rope would"),
+        (lambda: Sum(Spec(16, 2, (4,), True), {"shaw": Shaw, "pope": PoPE}), "pope widens q and k, which shaw would"),
+        (lambda: Layers({"rope": RoPE}, ["rope", "none"]), "list of the parts"),
+        (lambda: Layers({"rope": RoPE, "rope2d": RoPE2d}, ["rope", "rope2d"]), "one describes text, another grids"),
+        (lambda: gpt(pos=Layers({"rope": RoPE, "learned": Learned}, ["rope", "learned"])), "before the first layer"),
     ],
 )
 def test_sentences(build: Any, sentence: str) -> None:

@@ -46,7 +46,8 @@ class PoPE(Rotary):
     ) -> None:
         super().__init__(spec)
         check_choices(self, {"init": init})
-        self.theta, self.init, self.scaling = theta, init, scaling
+        self.theta, self.init = theta, init
+        self.scale_with(scaling, spec.head_dim)
         self.phase = nn.Parameter(torch.empty(spec.heads, spec.head_dim))  # b
         self.reset_parameters()
 

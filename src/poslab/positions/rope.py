@@ -46,7 +46,8 @@ class RoPE(Rotary):
         self.width = int(spec.head_dim * fraction) // 2 * 2
         if not 2 <= self.width <= spec.head_dim:
             raise ValueError(f"fraction={fraction} of a head of {spec.head_dim} leaves no pair to turn: use (0, 1].")
-        self.theta, self.pairs, self.values, self.scaling = theta, pairs, values, scaling
+        self.theta, self.pairs, self.values = theta, pairs, values
+        self.scale_with(scaling, self.width // 2)
 
     @property
     def shift_invariant(self) -> bool:  # type: ignore[override]

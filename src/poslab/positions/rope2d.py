@@ -54,7 +54,8 @@ class RoPE2d(Rotary):
             )
         if reference is not None and reference < 1:
             raise ValueError(f"reference={reference} is a number of patches a side, or null for the grid as it is.")
-        self.theta, self.order, self.pairs, self.scaling = theta, order, pairs, scaling
+        self.theta, self.order, self.pairs = theta, order, pairs
+        self.scale_with(scaling, spec.head_dim // 4)
         self.first, self.reference = first, reference
 
     def angles(self, pos: Positions) -> Tensor:

@@ -36,7 +36,8 @@ class RoPE2dMixed(Rotary):
                 f"rope2d_mixed turns pairs along two directions: a head of {spec.head_dim} is not divisible "
                 "by 4, choose dim and heads so that dim / heads is."
             )
-        self.theta, self.scaling = theta, scaling
+        self.theta = theta
+        self.scale_with(scaling, spec.head_dim // 4)
         self.frequency = nn.Parameter(torch.empty(2, spec.heads, spec.head_dim // 2))  # x and y, heads, pairs
         self.reset_parameters()
 

@@ -24,6 +24,12 @@ class Rotary(PositionEncoding):
     def angles(self, pos: Positions) -> Tensor:
         raise NotImplementedError
 
+    def scale_with(self, scaling: Scaling | None, pairs: int) -> None:
+        """Take a rule for the `pairs` of an axis. ValueError where it does not fit them."""
+        if scaling is not None:
+            scaling.fit(pairs)
+        self.scaling = scaling
+
     @property
     def norm_preserving(self) -> bool:  # type: ignore[override]
         return self.scaling is None or not self.scaling.rescales

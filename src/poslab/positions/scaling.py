@@ -33,6 +33,9 @@ class Scaling:
             raise ValueError(f"scaling.original={original} is a number of positions, or null for those of training.")
         self.factor, self.original = factor, original
 
+    def fit(self, pairs: int) -> None:
+        """ValueError where the rule is not for so many pairs on an axis."""
+
     def stretch(self, extent: int, trained: int) -> float:
         """s of an axis."""
         return max(1.0, extent / (self.original or trained)) if self.factor is None else self.factor
@@ -60,16 +63,14 @@ class NTK(Scaling):
     Written as f_i * s^(-i/(n-1)), which holds for learned frequencies too.
     """
 
-    def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
-        return self.changed_base(frequency, self.stretch(extent, trained))
-
-    @staticmethod
-    def changed_base(frequency: Tensor, s: float) -> Tensor:
-        n = frequency.shape[-1]
-        if n < 2:
+    def fit(self, pairs: int) -> None:
+        if pairs < 2:
             raise ValueError("ntk scaling needs two pairs of channels on each axis: choose wider heads.")
+
+    def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
+        n = frequency.shape[-1]
         i = torch.arange(n, dtype=torch.float64, device=frequency.device)
-        return frequency * s ** (-i / (n - 1))
+        return frequency * self.stretch(extent, trained) ** (-i / (n - 1))
 
 
 class DynamicNTK(NTK):
@@ -174,13 +175,15 @@ class LongRoPE(Scaling):
         if min(self.long + (self.short or ())) <= 0:
             raise ValueError("scaling.long and scaling.short divide frequencies: give numbers above 0.")
 
-    def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
-        for name, factors in (("long", self.long), ("short", self.short)):  # the other one too: it will be needed
-            if factors is not None and len(factors) != frequency.shape[-1]:
+    def fit(self, pairs: int) -> None:
+        for name, factors in (("long", self.long), ("short", self.short)):
+            if factors is not None and len(factors) != pairs:
                 raise ValueError(
-                    f"scaling.{name} has {len(factors)} numbers, this encoding {frequency.shape[-1]} pairs on an "
-                    "axis: give one for each pair."
+                    f"scaling.{name} has {len(factors)} numbers, this encoding {pairs} pairs on an axis: "
+                    "give one for each pair."
                 )
+
+    def frequencies(self, frequency: Tensor, theta: float, extent: int, trained: int) -> Tensor:
         divisors = (self.long, self.short or (1.0,) * len(self.long))
         long, short = (torch.tensor(x, dtype=torch.float64, device=frequency.device) for x in divisors)
         beyond = torch.full((), extent, device=frequency.device) > (self.original or trained)  # one graph for both

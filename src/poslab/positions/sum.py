@@ -27,6 +27,13 @@ class Sum(PositionEncoding):
         axes = {part.axes for part in built.values() if part.axes is not None}
         if len(axes) > 1:
             raise ValueError(f"{' + '.join(built)}: one describes text, another grids; sum encodings of one kind.")
+        wide = [name for name, part in built.items() if part.overrides("rotate_prefix")]
+        reading = [name for name, part in built.items() if part.overrides("rotate") or part.overrides("content_bias")]
+        if wide and len(reading) > 1:
+            raise ValueError(
+                f"{wide[0]} widens q and k, which {' and '.join(set(reading) - {wide[0]})} would turn or read: "
+                "sum it with vectors or with biases from positions alone."
+            )
         self.axes = axes.pop() if axes else None
         self.scale = scales.pop() if scales else None
         self.per_layer = any(part.per_layer for part in built.values())

@@ -53,7 +53,8 @@ class XPos(Rotary):
             raise ValueError(f"Rotation turns pairs of channels: a head of {spec.head_dim} is odd, choose an even one.")
         if gamma <= 0 or scale_base <= 0:
             raise ValueError(f"xpos needs gamma > 0 and scale_base > 0, not {gamma} and {scale_base}.")
-        self.theta, self.gamma, self.scale_base, self.pairs, self.scaling = theta, gamma, scale_base, pairs, scaling
+        self.theta, self.gamma, self.scale_base, self.pairs = theta, gamma, scale_base, pairs
+        self.scale_with(scaling, spec.head_dim // 2)
 
     def angles(self, pos: Positions) -> Tensor:
         return angles(pos.axis(0), self.scaled(frequencies(self.spec.head_dim, self.theta), self.theta, pos))
