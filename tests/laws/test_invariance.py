@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import Tensor
 
-from poslab.positions import Frame, PositionEncoding, Positions
-from poslab.positions.ops import turn
+from poslab.positions import Frame, PositionEncoding, Positions, Sum
+from poslab.positions.ops import Pairs, turn
+from poslab.positions.rope import RoPE
 
 from . import build
 from .build import IMAGE, SETTINGS, TEXT, Setting
@@ -85,6 +88,26 @@ def test_turned_queries_tell_a_content_bias_where_they_are(word: str) -> None:
     assert all(build.encoding(part, TEXT).shift_invariant for part in word.split("+"))
     assert not both.shift_invariant
     check_shift(both, TEXT)
+
+
+def turns(first: Pairs, second: Pairs, values: str = "plain") -> Sum:
+    parts = {name: partial(RoPE, pairs=pairs, values=values) for name, pairs in (("one", first), ("two", second))}
+    return Sum(TEXT.spec(), parts)
+
+
+@pytest.mark.parametrize("second, relative", [("half", True), ("adj", False)])
+def test_turns_of_channels_paired_otherwise_do_not_commute(second: Pairs, relative: bool) -> None:
+    both = turns("half", second)
+    assert both.shift_invariant == relative
+    check_shift(both, TEXT)
+
+
+def test_turned_values_are_turned_back_from_the_last_to_the_first() -> None:
+    both, pos = turns("half", "adj", "relative"), TEXT.positions()
+    q, k, v = build.heads_of(TEXT)
+    turned = both.rotate(q, k, v, pos)[2]
+    assert (turned - v).abs().max() > 1
+    torch.testing.assert_close(both.unrotate(turned, pos), v)
 
 
 @pytest.mark.parametrize("pos, setting", with_variations())

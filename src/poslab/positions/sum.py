@@ -53,6 +53,9 @@ class Sum(PositionEncoding):
     def shift_invariant(self) -> bool:  # type: ignore[override]
         if self.overrides("rotate") and self.overrides("content_bias"):
             return False  # a content bias of turned queries reads where they are
+        turning = [part for part in self._parts.values() if part.overrides("rotate")]
+        if len({(getattr(part, "pairs", part), getattr(part, "width", None)) for part in turning}) > 1:
+            return False  # turns of channels that are paired otherwise do not commute
         return all(part.shift_invariant for part in self._parts.values())
 
     @property
