@@ -90,6 +90,21 @@ def test_turned_queries_tell_a_content_bias_where_they_are(word: str) -> None:
     check_shift(both, TEXT)
 
 
+@pytest.mark.parametrize("word, setting", build.cases((TEXT, IMAGE)))
+def test_far_positions_are_told_apart(word: str, setting: Setting) -> None:
+    """Scores 4,000 positions on, or 280 rows, are those at the start: half precision merges neighbours past 256."""
+    encoding = build.encoding(word, setting)
+    if not (encoding.shift_invariant and encoding.unbounded):
+        pytest.skip(f"{word}: shift_invariant={encoding.shift_invariant}, unbounded={encoding.unbounded}")
+    extent, near, far = ((4096,), (9,), (4000,)) if setting is TEXT else ((300, 8), (3, 4), (280, 2))
+    here = Positions(setting.positions(near).coordinates, extent)
+    tokens = torch.randn(len(here), encoding.spec.dim, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        torch.testing.assert_close(
+            attend(encoding, moved(here, *far), tokens), attend(encoding, here, tokens), rtol=0, atol=1e-4
+        )
+
+
 def turns(first: Pairs, second: Pairs, values: str = "plain") -> Sum:
     parts = {name: partial(RoPE, pairs=pairs, values=values) for name, pairs in (("one", first), ("two", second))}
     return Sum(TEXT.spec(), parts)
