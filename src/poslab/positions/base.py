@@ -126,6 +126,11 @@ class PositionEncoding(nn.Module):
         super().__init__()
         self.spec = spec
 
+    @property
+    def name(self) -> str:
+        """How sentences call it."""
+        return type(self).__name__
+
     def reset_parameters(self) -> None:
         """Fill what is learned with its starting values; an encoding with parameters calls it in `__init__`."""
 

@@ -55,7 +55,7 @@ class Frame:
         if any(here > trained for here, trained in zip(pos.extent, encoding.spec.extent, strict=True)):
             here, trained = ("x".join(map(str, e)) for e in (pos.extent, encoding.spec.extent))
             raise NotDefined(
-                f"{type(encoding).__name__} has positions up to {trained}, the input reaches {here}: "
+                f"{encoding.name} has positions up to {trained}, the input reaches {here}: "
                 f"shorten the input, train at {here}, or choose an encoding that reaches further."
             )
 

@@ -50,6 +50,10 @@ class Sum(PositionEncoding):
                 del self.own[name]
 
     @property
+    def name(self) -> str:
+        return " + ".join(part.name for part in self._parts.values() if not part.unbounded) or super().name
+
+    @property
     def shift_invariant(self) -> bool:  # type: ignore[override]
         if self.overrides("rotate") and self.overrides("content_bias"):
             return False  # a content bias of turned queries reads where they are
