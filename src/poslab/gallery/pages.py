@@ -26,23 +26,24 @@ def render(axes: Axes, panel: Panel) -> None:
         axes.text(0.5, 0.5, "not defined", ha="center", va="center", transform=axes.transAxes, color=INK, fontsize=9)
         axes.set_axis_off()
         return
+    drawn = panel.values.numpy()
     dashed = {"color": "black", "linestyle": (0, (4, 3)), "linewidth": 0.8}
     if panel.kind == "curves":
-        for head, values in enumerate(panel.values):
+        for head, values in enumerate(drawn):
             axes.plot(values, color=HEADS[head % len(HEADS)], linewidth=1, label=f"head {head + 1}")
         axes.axvline(panel.trained[0] - 1, **dashed)
         axes.set_xlabel("query minus key", fontsize=7)
         axes.spines[["top", "right"]].set_visible(False)
         return
     limits = {"vmin": -1, "vmax": 1, "cmap": "RdBu_r"} if "likeness" in panel.title else {"cmap": "viridis"}
-    image = axes.imshow(panel.values, **limits)
+    image = axes.imshow(drawn, **limits)
     axes.figure.colorbar(image, ax=axes, fraction=0.046, pad=0.04).ax.tick_params(labelsize=6)
     if panel.kind == "matrix":
         edge = panel.trained[0] - 0.5
-        if panel.values.shape[0] > panel.trained[0]:
+        if len(drawn) > panel.trained[0]:
             axes.plot([-0.5, edge, edge], [edge, edge, -0.5], **dashed)
         return
-    rows, columns = panel.values.shape
+    rows, columns = drawn.shape
     if (rows, columns) != panel.trained:  # the trained grid around the centre
         top, left = rows // 2 - panel.trained[0] // 2 - 0.5, columns // 2 - panel.trained[1] // 2 - 0.5
         bottom, right = top + panel.trained[0], left + panel.trained[1]
