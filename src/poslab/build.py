@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
@@ -10,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from .errors import UsageError
+from .positions import PositionEncoding, Spec, build_layers, declared_axes
 
 
 def instantiate(node: Mapping[str, Any], **more: Any) -> Any:
@@ -42,6 +44,22 @@ def locate(path: str) -> Callable[..., Any]:
     if not isinstance(found, type) or not found.__module__.startswith("poslab."):
         raise UsageError(f"_target_: {path} is not a class of poslab, and nothing else is ever called.")
     return found
+
+
+def build_encodings(node: Mapping[str, Any], spec: Spec) -> list[PositionEncoding] | None:
+    """The distinct encodings of all layers that a `pos` node makes; None where it is not for such a model."""
+    factory = instantiate(node)
+    axes = declared_axes(factory)
+    if axes not in (None, len(spec.extent)):
+        return None
+    try:
+        with warnings.catch_warnings():  # of extents, which are examples here
+            warnings.simplefilter("ignore")
+            return list(dict.fromkeys(build_layers(factory, spec)))
+    except ValueError:
+        if axes is None:
+            return None
+        raise
 
 
 def build_data(config: Mapping[str, Any]) -> Any:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 
-from .build import instantiate
+from .build import build_encodings
 from .cli.configs import Configs
-from .positions import PositionEncoding, Spec, build_layers
+from .positions import PositionEncoding, Spec
 
 README = Path(__file__).resolve().parents[2] / "README.md"
 START, END = "<!-- encodings: made by python -m poslab.catalogue -->", "<!-- end of encodings -->"
@@ -39,25 +38,13 @@ class Entry:
     unbounded: dict[str, bool]  # defined past the trained extent
 
 
-def build(configs: Configs, word: str, spec: Spec) -> list[PositionEncoding] | None:
-    """The distinct encodings of all layers, or None where the word does not apply to such a model."""
-    factory = instantiate(configs.compose([f"pos={word}"]).values["pos"])
-    if getattr(factory.func, "axes", None) not in (None, len(spec.extent)):
-        return None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return list(dict.fromkeys(build_layers(factory, spec)))
-    except ValueError:
-        return None
-
-
 def entries() -> list[Entry]:
     """All words of configs/pos, by the place where they act first."""
     configs = Configs("train")
     found = []
     for word in configs.options("pos"):
-        built = {name: build(configs, word, spec) for name, spec in (("text", TEXT), ("image", IMAGE))}
+        node = configs.compose([f"pos={word}"]).values["pos"]
+        built = {name: build_encodings(node, spec) for name, spec in (("text", TEXT), ("image", IMAGE))}
         applies = {name: layers for name, layers in built.items() if layers is not None}
         first = next(iter(applies.values()))[0]
         places = [name for name in PLACES if first.overrides(name)]

@@ -13,20 +13,18 @@ offset; and, for images, against the offset in two dimensions.
 from __future__ import annotations
 
 import tempfile
-import warnings
-from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 
-from ..build import instantiate
+from ..build import build_encodings
 from ..cli.check import check, missing
 from ..cli.compositions import composed_words, write_compositions
 from ..cli.configs import Configs
 from ..errors import UsageError
-from ..positions import PositionEncoding, Spec, build_layers, declared_axes
+from ..positions import PositionEncoding, Spec
 from ..run import load_run
 from .pages import INK, canvas, page, render, split
 from .panels import IMAGE, TEXT, Panel, panels
@@ -37,20 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["draw", "draw_run", "sheet"]
 
 
-def encodings_of(word: str, overrides: Sequence[str], spec: Spec, configs: Configs) -> list[PositionEncoding] | None:
-    """The distinct encodings of all layers as they start with seed 0; None where the word is not for such a model."""
-    factory = instantiate(configs.compose([f"pos={word}", *overrides]).values["pos"])
-    if declared_axes(factory) not in (None, len(spec.extent)):
-        return None
+def first_encoding(configs: Configs, spec: Spec, word: str, *overrides: str) -> list[PositionEncoding]:
+    """That of the first layer as it starts with seed 0, or none where the word is not for such a model."""
     torch.manual_seed(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return list(dict.fromkeys(build_layers(factory, spec)))
-        except ValueError:
-            if declared_axes(factory) is None:
-                return None
-            raise
+    return (build_encodings(configs.compose([f"pos={word}", *overrides]).values["pos"], spec) or [])[:1]
 
 
 def draw(word: str, *overrides: str) -> Figure:
@@ -65,7 +53,7 @@ def draw(word: str, *overrides: str) -> Figure:
         missing(configs, check(configs, line), line)
         rows = []
         for spec in (TEXT, IMAGE):
-            for encoding in (encodings_of(word, overrides, spec, configs) or [])[:1]:
+            for encoding in first_encoding(configs, spec, word, *overrides):
                 rows += [row for row in split(panels(encoding, heads=4)) if row]
     if not rows:
         raise UsageError(f"pos={word} adds nothing to tokens or scores: there is nothing to draw.")
@@ -87,7 +75,7 @@ def sheet() -> Figure:
     shown: list[tuple[str, Panel]] = []
     for word in configs.options("pos"):
         for spec in (TEXT, IMAGE):
-            for encoding in (encodings_of(word, (), spec, configs) or [])[:1]:
+            for encoding in first_encoding(configs, spec, word):
                 found = [panel for panel in panels(encoding) if panel.values is not None]
                 shown += [(word, panel) for panel in found[-1:]]
     figure, grid = canvas(-(-len(shown) // 6), 6, 2.6, 2.4)

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import Positions
+from .base import Positions, Spec
 
 Pairs = Literal["adj", "half"]
 
@@ -25,6 +25,20 @@ def check_choices(owner: object, values: dict[str, Any]) -> None:
         choices = get_args(hints[name])
         if value not in choices:
             raise ValueError(f"{name}={value} is not one of {', '.join(map(str, choices))}.")
+
+
+def check_even_head(spec: Spec) -> None:
+    """ValueError for a head that cannot be taken in pairs."""
+    if spec.head_dim % 2:
+        raise ValueError(f"Rotation turns pairs of channels: a head of {spec.head_dim} is odd, choose an even one.")
+
+
+def check_head_of_four(spec: Spec, why: str) -> None:
+    """ValueError, which begins with `why`, for a head that cannot be taken in two sets of pairs."""
+    if spec.head_dim % 4:
+        raise ValueError(
+            f"{why}: a head of {spec.head_dim} is not divisible by 4, choose dim and heads so that dim / heads is."
+        )
 
 
 def frequencies(width: int, theta: float, endpoint: bool = False) -> Tensor:

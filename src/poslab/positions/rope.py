@@ -7,7 +7,7 @@ from typing import Literal
 from torch import Tensor
 
 from .base import Positions, Spec
-from .ops import Pairs, angles, check_choices, frequencies, turn
+from .ops import Pairs, angles, check_choices, check_even_head, frequencies, turn
 from .rotary import Rotary
 from .scaling import Scaling
 
@@ -41,8 +41,7 @@ class RoPE(Rotary):
     ) -> None:
         super().__init__(spec)
         check_choices(self, {"pairs": pairs, "values": values})
-        if spec.head_dim % 2:
-            raise ValueError(f"Rotation turns pairs of channels: a head of {spec.head_dim} is odd, choose an even one.")
+        check_even_head(spec)
         self.width = int(spec.head_dim * fraction) // 2 * 2
         if not 2 <= self.width <= spec.head_dim:
             raise ValueError(f"fraction={fraction} of a head of {spec.head_dim} leaves no pair to turn: use (0, 1].")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .base import Positions, Spec
-from .ops import Pairs, angles, check_choices, frequencies
+from .ops import Pairs, angles, check_choices, check_head_of_four, frequencies
 from .rotary import Rotary
 from .scaling import Scaling
 
@@ -47,11 +47,7 @@ class RoPE2d(Rotary):
     ) -> None:
         super().__init__(spec)
         check_choices(self, {"order": order, "pairs": pairs})
-        if spec.head_dim % 4:
-            raise ValueError(
-                f"rope2d turns pairs on two axes: a head of {spec.head_dim} is not divisible by 4, "
-                "choose dim and heads so that dim / heads is."
-            )
+        check_head_of_four(spec, "rope2d turns pairs on two axes")
         if reference is not None and reference < 1:
             raise ValueError(f"reference={reference} is a number of patches a side, or null for the grid as it is.")
         self.theta, self.order, self.pairs = theta, order, pairs

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .base import Positions, Spec
-from .ops import angles, check_choices, frequencies
+from .ops import angles, check_choices, check_head_of_four, frequencies
 from .rotary import Rotary
 
 
@@ -46,11 +46,7 @@ class RoPE2dDINOv3(Rotary):
     ) -> None:
         super().__init__(spec)
         check_choices(self, {"order": order, "normalize": normalize})
-        if spec.head_dim % 4:
-            raise ValueError(
-                f"rope2d_dinov3 turns pairs on two axes: a head of {spec.head_dim} is not divisible by 4, "
-                "choose dim and heads so that dim / heads is."
-            )
+        check_head_of_four(spec, "rope2d_dinov3 turns pairs on two axes")
         for name, factor in {"jitter": jitter, "rescale": rescale}.items():
             if factor is not None and factor < 1:
                 raise ValueError(f"{name}={factor} is a factor of 1 or more, drawn from 1/{name} to {name}, or null.")

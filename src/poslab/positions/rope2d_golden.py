@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .base import Positions, Spec
-from .ops import check_choices
+from .ops import check_choices, check_even_head
 from .rotary import Rotary
 
 
@@ -51,8 +51,7 @@ class RoPE2dGolden(Rotary):
     ) -> None:
         super().__init__(spec)
         check_choices(self, {"directions": directions, "normalize": normalize})
-        if spec.head_dim % 2:
-            raise ValueError(f"Rotation turns pairs of channels: a head of {spec.head_dim} is odd, choose an even one.")
+        check_even_head(spec)
         rows, columns = spec.extent
         bound = math.pi / 2 * (min(rows, columns) if normalize == "separate" else math.sqrt(rows * columns))
         most = bound if max_frequency is None else max_frequency

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import Positions, Spec
+from .ops import check_head_of_four
 from .rotary import Rotary
 from .scaling import Scaling
 
@@ -31,11 +32,7 @@ class RoPE2dMixed(Rotary):
 
     def __init__(self, spec: Spec, theta: float = 10.0, scaling: Scaling | None = None) -> None:
         super().__init__(spec)
-        if spec.head_dim % 4:
-            raise ValueError(
-                f"rope2d_mixed turns pairs along two directions: a head of {spec.head_dim} is not divisible "
-                "by 4, choose dim and heads so that dim / heads is."
-            )
+        check_head_of_four(spec, "rope2d_mixed turns pairs along two directions")
         self.theta = theta
         self.scale_with(scaling, spec.head_dim // 4)
         self.frequency = nn.Parameter(torch.empty(2, spec.heads, spec.head_dim // 2))  # x and y, heads, pairs

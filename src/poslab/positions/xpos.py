@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .base import NotDefined, Positions, Spec
-from .ops import Pairs, angles, check_choices, frequencies, turn
+from .ops import Pairs, angles, check_choices, check_even_head, frequencies, turn
 from .rotary import Rotary
 from .scaling import Scaling
 
@@ -49,8 +49,7 @@ class XPos(Rotary):
                 "xpos weighs a key by its distance behind the query, keys ahead would grow exponentially: "
                 "it needs a causal model. Use pos=rope here."
             )
-        if spec.head_dim % 2:
-            raise ValueError(f"Rotation turns pairs of channels: a head of {spec.head_dim} is odd, choose an even one.")
+        check_even_head(spec)
         if gamma <= 0 or scale_base <= 0:
             raise ValueError(f"xpos needs gamma > 0 and scale_base > 0, not {gamma} and {scale_base}.")
         self.theta, self.gamma, self.scale_base, self.pairs = theta, gamma, scale_base, pairs
