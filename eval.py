@@ -6,7 +6,7 @@ from poslab.cli import main
 
 
 def evaluate(config: dict[str, Any]) -> None:
-    from poslab.compare import compare  # seconds of imports, once the command line is right
+    from poslab.comparison import compare  # seconds of imports, once the command line is right
 
     compare(config)
 

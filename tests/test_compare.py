@@ -15,7 +15,7 @@ import torch
 import yaml
 
 from poslab.build import build_data, build_model
-from poslab.compare import compare, find_runs, report_name
+from poslab.comparison import compare, find_runs, report_name
 from poslab.errors import UsageError
 from poslab.models import GPT, ViT
 from poslab.run import load_run
@@ -35,6 +35,9 @@ DATA = {
 TRUNK = {"_partial_": True, "dim": 16, "heads": 2, "depth": 1}
 GPT_NODE = {"_target_": "poslab.models.gpt.GPT", **TRUNK}
 VIT_NODE = {"_target_": "poslab.models.vit.ViT", "patch_size": 2, **TRUNK}
+
+
+HARDWARE = {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "strategy": "auto"}
 
 
 def make_run(root: Path, name: str, word: str, data: str = "copy", seed: int = 0, **more: Any) -> Path:
@@ -76,7 +79,7 @@ def settings(runs: Any, root: Path, **more: Any) -> dict[str, Any]:
     for name, value in more.items():
         evaluate[name] = evaluate[name] | value if isinstance(value, dict) else value
     runs = [str(run) for run in runs] if isinstance(runs, list) else str(runs)
-    return {"runs": runs, "report": None, "reports": str(root / "reports"), "device": "cpu", "evaluate": evaluate}
+    return {"runs": runs, "report": None, "reports": str(root / "reports"), "hardware": HARDWARE, "evaluate": evaluate}
 
 
 def read(report: Path) -> list[dict[str, str]]:
@@ -169,14 +172,19 @@ def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) ->
     shutil.copytree(tmp_path / "runs" / "demo" / "rope_0", duplicate)
     (tmp_path / "runs" / "demo" / "notes.txt").write_text("no run")
     config = settings(tmp_path / "runs" / "demo" / "*", tmp_path, resolution={"sizes": ["8x12", 9]})
+    config["baseline"] = "rope"
     report = compare(config, quiet=True, command="python eval.py runs='runs/demo/*'")
     assert report.name == "demo"
     text = (report / "report.md").read_text()
     assert "python eval.py runs='runs/demo/*'" in text and "twin has the same checkpoint" in text
     assert text.count("\n### ") == 3 and "numbers of different sections are not comparable" in text
     section = text.split("### gpt on copy, trained at 8 for 20 steps of 32 (640 samples)")[1].split("###")[0]
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
-    assert lines[0] == "| encoding | seeds | 4 | **8** | 16 |" and len(lines) == 4
+    blocks = [[line for line in block.splitlines() if line.startswith("| ")] for block in section.split("\n\n")]
+    accuracy, apart, loss, _ = (block for block in blocks if block)
+    assert accuracy[0] == "| encoding | seeds | 4 | **8** | 16 |" and len(accuracy) == len(loss) == 4
+    assert len(apart) == 3 and apart[2].startswith("| learned |") and "minus that of **rope** on the same" in section
+    assert all(cell.rstrip().endswith(("better", "worse", "=")) for cell in apart[2].split("|")[2:4])
+    lines = accuracy
     assert all(line.count("±") in (2, 3) and "| 3 |" in line for line in lines[2:])
     assert "whole image (crop ratio 1), bilinear, antialias" in text and "does not divide into patches" in text
     assert "brackets are the interval over its samples" in text.lower()
@@ -215,8 +223,15 @@ def test_what_a_person_can_mend(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=sentence):
             compare(settings(run, tmp_path, **options), quiet=True)
-    with pytest.raises(UsageError, match="not one of"):
-        compare(settings(run, tmp_path) | {"device": "tpu"}, quiet=True)
+    for hardware, sentence in (
+        ({"accelerator": "tpu"}, "auto, cpu, gpu"),
+        ({"accelerator": "gpu"}, "hardware=cpu"),
+        ({"strategy": "fsdp"}, "hardware=ddp"),
+    ):
+        with pytest.raises(UsageError, match=sentence):
+            compare(settings(run, tmp_path) | {"hardware": HARDWARE | hardware}, quiet=True)
+    with pytest.raises(UsageError, match="baseline=lerned is not among the encodings of these runs: rope"):
+        compare(settings(run, tmp_path) | {"baseline": "lerned"}, quiet=True)
     runs, notes = find_runs([str(run), f"{tmp_path}/runs/*"])
     assert [each.name for each in runs] == ["one"] and not notes
 

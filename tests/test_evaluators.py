@@ -14,9 +14,11 @@ from poslab.data.copy import Copy
 from poslab.data.digits import Digits
 from poslab.data.images import ImageSplit
 from poslab.data.text import IGNORE, ByteText, Windows
-from poslab.evaluators import Length, Resolution
-from poslab.evaluators.base import size_ratio, size_word
-from poslab.evaluators.groups import Subject, make_groups
+from poslab.evaluators import Blocks, Length, Resolution
+from poslab.evaluators.base import Part, merge, size_ratio, size_word
+from poslab.evaluators.blocks import position_buckets
+from poslab.evaluators.groups import make_groups
+from poslab.evaluators.lines import Subject
 from poslab.evaluators.results import COLUMNS, Results
 from poslab.models import GPT, ViT
 from poslab.positions import NotDefined
@@ -143,6 +145,80 @@ def test_every_image_counts_once() -> None:
     assert len(measured) == 360 and measured.totals["accuracy"].sum() == right
 
 
+def test_two_processes_count_everything_once() -> None:
+    """Losses 0, 0, 0, 0, 1 on two ranks: mean .2 of 5, whatever the ranks pad; and one sample on two."""
+    data, losses = text(), torch.tensor([0.0, 0.0, 0.0, 0.0, 1.0])
+
+    class Five:
+        kind, dense, context, bytes_per_token = "text", True, 4, None
+
+        def __init__(self, samples: int) -> None:
+            self.samples = samples
+
+        def windows(self, *_: int) -> Windows:
+            inputs = torch.arange(self.samples)[:, None].expand(-1, 4)
+            return Windows(inputs, torch.zeros(self.samples, 4, dtype=torch.long), torch.arange(self.samples), "five")
+
+    length = Length(ratios=[1], targets=4, batch_size=2)
+    for samples, mean in ((5, 0.2), (1, 0.0)):
+        parts = [length.measure(Oracle(losses), Five(samples), (4,), Part(rank, 2)) for rank in range(2)]
+        whole = merge(parts)
+        assert len(whole) == samples and whole.value("loss") == pytest.approx(mean, abs=1e-7)
+        assert whole.clusters.tolist() == list(range(samples))
+    # every evaluator, windows and blocks of unequal documents
+    model = gpt(data)
+    for evaluator in (Length(sizes=[32], targets=8, count=25), Blocks(sizes=[32], count=9)):
+        for world in (2, 3):
+            alone = evaluator.measure(model, data, (16,))
+            whole = merge([evaluator.measure(model, data, (16,), Part(rank, world)) for rank in range(world)])
+            assert alone.totals.keys() == whole.totals.keys() and np.array_equal(alone.clusters, whole.clusters)
+            for name in alone.totals:
+                assert whole.value(name) == pytest.approx(alone.value(name), abs=1e-6)
+
+
+def test_blocks_score_every_token_of_the_same_text() -> None:
+    """Blocks of any size hold the same targets; the loss is that of the buckets together."""
+    data = text()
+    whole, halves = data.blocks(64, 64, 100), data.blocks(16, 64, 100)
+    assert torch.equal(whole.targets.flatten(), halves.targets.flatten()) and len(halves) == 4 * len(whole)
+    with_rest = data.blocks(24, 64, 100)
+    assert len(with_rest) == 2 * len(whole) and torch.equal(with_rest.targets[0], whole.targets[0, :24])
+    assert len(data.blocks(16, 64, 2)) == 8
+    blocks = Blocks(sizes=[64], count=9)
+    measured = blocks.measure(gpt(data), data, (16,))
+    parts = [name for name in measured.totals if "@" in name]
+    assert parts == ["loss@0", "loss@1", "loss@2-3", "loss@4-7", "loss@8-15"]
+    assert sum(measured.weight(name)[0] for name in parts) == 16
+    assert sum(measured.totals[name] for name in parts) == pytest.approx(measured.totals["loss"])
+    assert position_buckets(11)[-2:] == [("4-7", 4, 8), ("8-10", 8, 11)] and position_buckets(1) == [("0", 0, 1)]
+    with pytest.raises(NotDefined, match="No test document"):
+        Blocks(sizes=[4096]).measure(gpt(data), data, (16,))
+    with pytest.raises(NotDefined, match=r"evaluate\.blocks\.history"):
+        Blocks(sizes=[32], history=16).measure(gpt(data), data, (32,))
+
+
+def test_a_batch_that_does_not_fit_is_halved() -> None:
+    data, sizes = text(), []
+
+    class Small(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(()))
+
+        def forward(self, tokens: Tensor, last: int) -> Tensor:
+            sizes.append(len(tokens))
+            if len(tokens) > room:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            return torch.zeros(len(tokens), last, data.vocab)
+
+    evaluator, room = Length(sizes=[32], targets=8, count=25, batch_size=16), 3
+    measured = evaluator.measure(Small(), data, (16,))
+    assert sizes[:3] == [16, 8, 4] and max(sizes[3:]) == 2 and measured.value("loss") == pytest.approx(math.log(256))
+    room = 0
+    with pytest.raises(torch.OutOfMemoryError):
+        evaluator.measure(Small(), data, (16,))
+
+
 def test_sizes() -> None:
     data = Digits()
     assert Resolution(ratios=[0.75, 1, 1.25, 2]).sizes(data, (4, 4)) == [(8, 8), (16, 16)]  # 6 and 10 both round to 8
@@ -182,13 +258,13 @@ def row(**columns: str) -> dict[str, str]:
 def test_rows_are_replaced_and_survive_a_cut(tmp_path) -> None:
     results = Results(tmp_path / "new" / "results.csv")
     results.add([row(checkpoint_sha="a", size="8", status='failed: x, "y"\nz')])
-    assert results.final() == set()
+    assert results.final() == (set(), set())
     results.add([row(checkpoint_sha="b", size="8", status="not defined: why")])
     results.add([row(checkpoint_sha="a", size="8", metric=metric) for metric in ("accuracy", "loss")])
     assert [(each["checkpoint_sha"], each["metric"]) for each in results.read()] == [
         ("b", ""), ("a", "accuracy"), ("a", "loss"),
     ]  # fmt: skip
-    assert len(results.final()) == 2
+    assert [*map(len, results.final())] == [2, 1]
     with results.path.open("a") as file:
         file.write("half,a,row")
     assert len(results.read()) == 3
@@ -207,14 +283,21 @@ def subject(pos: str, seed: int, accuracy: float, **options: str) -> Subject:
         if pos == "learned"
         else row(size="16", metric="accuracy", value=str(accuracy / 2), ci_low="0", ci_high="1"),
     ]
-    words = {"model": "vit", "data": "digits", "train_size": "8", "budget": options.pop("budget", "10 steps")}
+    words = {
+        "model": "vit",
+        "data": "digits",
+        "train_size": "8",
+        "reference": "8",
+        "budget": options.pop("budget", "10 steps"),
+    }
     return Subject(f"{pos}_{seed}", pos=pos, seed=str(seed), settings=options, identity="p", rows=rows, **words)
 
 
 def test_groups_are_not_mixed_and_seeds_are_merged() -> None:
     subjects = [subject("rope2d", seed, 0.90 + seed / 100) for seed in range(3)]
     subjects += [subject("learned", 0, 0.95), subject("rope2d", 0, 0.99, budget="20 steps")]
-    short, long = make_groups(subjects, Resolution)
+    (short, loss), (long, _) = make_groups(subjects, Resolution)
+    assert (short.metric_name, loss.metric_name) == ("accuracy", "loss")
     assert [len(group.lines) for group in (short, long)] == [2, 1]
     assert [line.label for line in short.lines] == ["learned", "rope2d"]  # best first
     learned, rope = short.lines
@@ -222,10 +305,10 @@ def test_groups_are_not_mixed_and_seeds_are_merged() -> None:
     assert learned.text("16", short.metric) == "not defined"
     # another learning rate is another line, not another seed
     subjects += [subject("learned", 1, 0.9, **{"optim.lr": "0.1"})]
-    labels = [line.label for line in make_groups(subjects, Resolution)[0].lines]
+    labels = [line.label for line in make_groups(subjects, Resolution)[0][0].lines]
     assert labels == ["learned optim.lr=None", "rope2d", "learned optim.lr=0.1"]
     # another model size is another group, and its title says so
     titles = [
-        group.title for group in make_groups([subject("a", 0, 0.5, **{"model.depth": d}) for d in "12"], Resolution)
+        group.title for group, _ in make_groups([subject("a", 0, 0.5, **{"model.depth": d}) for d in "12"], Resolution)
     ]
     assert titles == ["vit on digits, 10 steps, model.depth=1", "vit on digits, 10 steps, model.depth=2"]

@@ -15,6 +15,8 @@ from ..errors import UsageError
 from .configs import Composed, Configs, documented_words
 from .kinds import complaint, kind_of, shown
 
+LISTS = ("evaluate",)  # groups of which several words can be taken together
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -134,7 +136,9 @@ def check_group(configs: Configs, setting: Setting, groups: list[Setting]) -> No
     if next(other for other in groups if other.home == setting.home) is not setting:
         raise UsageError(f"{typed}: {key} is chosen twice; {key}=a,b with -m runs both.")
     listed = ", ".join(options)
-    for word in setting.values:
+    if key not in LISTS and (lists := [value for value in setting.values if isinstance(value, list)]):
+        raise UsageError(f"{typed}: {key} takes one word, not {shown(lists[0])}; choose one of {listed}.")
+    for word in (word for value in setting.values for word in (value if isinstance(value, list) else [value])):
         if word == "":
             raise UsageError(f"{typed}: a value is missing; choose one of {listed}.")
         if word not in options:
@@ -218,7 +222,7 @@ def unknown(configs: Configs, setting: Setting, base: Composed) -> str:
     if inner := [name for name in base.keys if re.fullmatch(rf"{head}\.parts\..*\.{re.escape(last)}", name)]:
         return f"{head}={base.choices[head]} has it in its parts; write {' or '.join(f'{k}={value}' for k in inner)}."
     if (owners := configs.owners(key)) and (group := key.partition(".")[0]) in base.choices:
-        return f"{group}={base.choices[group]} has no key '{key}'; it belongs to {group}={' | '.join(owners)}."
+        return f"{group}={shown(base.choices[group])} has no key '{key}'; it belongs to {group}={' | '.join(owners)}."
     folder = key.rpartition(".")[0].replace(".", "/")
     if "/" in folder and configs.is_group(folder):
         having = [option for option in configs.options(folder) if key in configs.node(folder, option)]

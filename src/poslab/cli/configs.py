@@ -31,7 +31,7 @@ class Composed:
     """A composed configuration: plain values, interpolations left as they are, and the word chosen for each group."""
 
     values: dict[str, Any]
-    choices: dict[str, str | None]
+    choices: dict[str, Any]  # group -> word, list of words, or None
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
@@ -88,6 +88,9 @@ class Configs:
             what = " ".join(overrides) or f"{self.name}.yaml"
             raise UsageError(f"{what}: {str(reason).strip().splitlines()[0].rstrip('.')}.") from error
         choices = {group: word for group, word in words.items() if not group.startswith("hydra/")}
+        for override in self.parser.parse_overrides(overrides):  # Hydra forgets the words of a list
+            if override.key_or_group in self.groups and isinstance(override.value(), list):
+                choices[override.key_or_group] = override.value()
         return Composed(values, choices)  # type: ignore[arg-type]
 
     def is_group(self, name: str) -> bool:
@@ -143,13 +146,18 @@ class Configs:
                 found += self.homes(nested, parent, f"{place or group}.{below}" if below else place)
         return found
 
-    def comments(self, choices: Mapping[str, str | None]) -> dict[str, tuple[str, str]]:
+    def comments(self, choices: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
         """Dotted key -> its value as written and the comment behind it, in the files that the choices bring."""
         found = comments(self.text(self.name), "")
-        for group, option in choices.items():
+        for entry in self.defaults(self.name):
+            if isinstance(entry, str):  # a file that is always there
+                path, _, place = entry.partition("@")
+                found |= comments(self.text(path), place)
+        for group, chosen in choices.items():
             folder, _, place = group.partition("@")
-            for text, prefix in self.family(folder, option or "", place or None):
-                found |= comments(text, prefix)
+            for option in chosen if isinstance(chosen, list) else [chosen or ""]:
+                for text, prefix in self.family(folder, option, place or None):
+                    found |= comments(text, prefix)
         return found
 
     def owners(self, key: str) -> list[str]:

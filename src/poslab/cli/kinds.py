@@ -64,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "resume": WORD | NULL,
     "init_from": WORD | NULL,
     "report": WORD | NULL,
+    "baseline": WORD | NULL,
     "data.size": INTEGER | list_of(INTEGER, 2) | NULL,
     "pos.clamp_len": INTEGER | NULL,
     "pos.span": INTEGER | NULL,
@@ -94,6 +95,8 @@ KINDS: dict[str, Kind] = {
     "evaluate.resolution.sizes": list_of(SIZE) | NULL,
     "evaluate.length.sizes": list_of(INTEGER) | NULL,
     "evaluate.length.history": INTEGER | NULL,
+    "evaluate.blocks.sizes": list_of(INTEGER) | NULL,
+    "evaluate.blocks.history": INTEGER | NULL,
 }
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
@@ -108,6 +111,7 @@ LEAST: dict[str, int] = {
     "evaluate.batch_size": 1,
     "evaluate.resolution.sizes": 1,
     "evaluate.length.sizes": 1,
+    "evaluate.blocks.sizes": 1,
 } | dict.fromkeys(("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "data.size"), 1)
 
 MOST: dict[str, int] = {"seed": 2**32 - 1}  # what every random generator takes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +40,10 @@ class TextData(Protocol):
     test: TextSplit
 
     def windows(self, context: int, history: int, targets: int, count: int) -> Windows: ...
+
+    def blocks(self, context: int, history: int, count: int) -> Windows:
+        """Where `dense`: `count` pieces of `history` test tokens, in blocks of `context` that do not overlap."""
+        ...
 
     def fingerprint(self) -> str: ...
 
@@ -125,16 +130,37 @@ class ByteText:
             raise ValueError(
                 f"No test document is longer than history={history} bytes: lower evaluate.length.history or the sizes."
             )
-        chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
-        rows = np.stack(
-            [self.documents["test"][n][end - context : end + 1] for n, end in (places[index] for index in chosen)]
-        )
+        chosen = spread(places, count)
+        rows = np.stack([self.documents["test"][n][end - context : end + 1] for n, end in chosen])
         tokens = torch.from_numpy(rows).long()
         expected = tokens[:, 1:].clone()
         expected[:, : context - targets] = IGNORE
-        document = torch.tensor([places[index][0] for index in chosen])
+        document = torch.tensor([n for n, _ in chosen])
         protocol = f"same {targets} target bytes after up to {history} bytes of the same document"
         return Windows(tokens[:, :-1], expected, document, protocol)
+
+    def blocks(self, context: int, history: int, count: int) -> Windows:
+        """`count` pieces of `history` test bytes cut into blocks of `context`; what is left of a piece is left out.
+
+        A piece lies inside one document; pieces are spread evenly over all such places, no two
+        overlap. ValueError where there is none.
+        """
+        places = [
+            (number, first)
+            for number, document in enumerate(self.documents["test"])
+            for first in range(0, len(document) - history, history)
+        ]
+        if not places:
+            raise ValueError(
+                f"No test document is longer than history={history} bytes: lower evaluate.blocks.history or the sizes."
+            )
+        starts = [
+            (n, first + at) for n, first in spread(places, count) for at in range(0, history - context + 1, context)
+        ]
+        rows = np.stack([self.documents["test"][n][start : start + context + 1] for n, start in starts])
+        tokens = torch.from_numpy(rows).long()
+        document = torch.tensor([n for n, _ in starts])
+        return Windows(tokens[:, :-1], tokens[:, 1:], document, f"blocks of pieces of {history} bytes")
 
     def fingerprint(self) -> str:
         """A hash of all bytes of all splits, in order."""
@@ -149,6 +175,12 @@ class ByteText:
 
     def decode(self, tokens: list[int]) -> str:
         return bytes(tokens).decode(errors="replace")
+
+
+def spread(places: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+    """At most `count` of `places`, evenly, from the first to the last."""
+    chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
+    return [places[index] for index in chosen]
 
 
 def describe(data: Any) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from .memory import is_out_of_memory
 
 Size = tuple[int, ...]  # (tokens,) of a text, (rows, columns) of an image in pixels
 
@@ -33,37 +35,83 @@ class Measurement:
         totals: for each metric the sum over each sample, (N,) float64.
         weights: what the sums are over, (N,): 1 an image, the number of scored tokens a window.
         clusters: (N,) samples with the same number are not independent: windows of one document.
+        own_weights: for metrics that divide by something else than `weights`, (N,).
 
-    A metric is sum(totals) / sum(weights), never a mean of means.
+    A metric is sum(totals) / sum(weights), never a mean of means. The parts of a profile, such as the
+    loss by position, are metrics called `loss@4-7`.
     """
 
     totals: dict[str, np.ndarray]
     weights: np.ndarray
     clusters: np.ndarray
+    own_weights: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.weights)
 
+    def weight(self, metric: str) -> np.ndarray:
+        return self.own_weights.get(metric, self.weights)
+
     def value(self, metric: str) -> float:
-        return float(self.totals[metric].sum() / self.weights.sum())
+        return float(self.totals[metric].sum() / self.weight(metric).sum())
+
+
+@dataclass(frozen=True)
+class Part:
+    """The samples that one of `world` processes measures: every `world`-th from `rank` on."""
+
+    rank: int = 0
+    world: int = 1
+
+    def of(self, samples: int) -> Tensor:
+        return torch.arange(self.rank, samples, self.world)
+
+
+WHOLE = Part()
+
+
+def merge(parts: Sequence[Measurement]) -> Measurement:
+    """The measurement of all samples, in their order, from those of the parts 0, 1, ... of it."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def whole(column: Callable[[Measurement], np.ndarray]) -> np.ndarray:
+        columns = [column(part) for part in parts]
+        joined = np.empty(sum(map(len, columns)), columns[0].dtype)
+        for rank, each in enumerate(columns):
+            joined[rank :: len(parts)] = each
+        return joined
+
+    return Measurement(
+        {name: whole(lambda part, name=name: part.totals[name]) for name in parts[0].totals},  # type: ignore[misc]
+        whole(lambda part: part.weights),
+        whole(lambda part: part.clusters),
+        {name: whole(lambda part, name=name: part.own_weights[name]) for name in parts[0].own_weights},  # type: ignore[misc]
+    )
 
 
 class Evaluator(ABC):
-    """One question. A subclass says which sizes, what decides the numbers, and how one size is measured.
+    """One question. A subclass says whom it suits, which sizes, what decides the numbers, and how one size is measured.
 
     Args:
         sizes: sizes as words, `28`, `28x56`, `[28, 56]`; None takes `ratios`.
         ratios: factors of the trained size along each axis. The trained size is always included.
-        batch_size: samples of the trained size at once; larger sizes take fewer, so memory stays level.
+        batch_size: samples of the trained size at once; larger sizes take fewer, so memory stays level,
+            and a batch that does not fit is halved until it does.
 
     Raises ValueError for sizes that cannot be read.
     """
 
-    name: str  # word in results.csv, and the key of its options in configs/evaluate
+    name: str  # word in results.csv, and its file in configs/evaluate
     question: str  # heading of a report
     axis: str  # what a size is, for the x axis of a figure
     logarithmic: bool  # x axis in powers of two
-    metrics: dict[str, Metric]  # the first one that was measured sorts the table and is drawn
+    metrics: Mapping[str, Metric]  # the first one that was measured sorts the table and is drawn
+    mark = "trained size"  # what the reference size is called
+    profiles: Mapping[str, str] = {}  # metric -> what the parts behind its @ are: "layer"
+    compared = True  # its samples are what a difference from the baseline is made of
+    reads_history = False  # takes `history`, the metrics.csv of the run
+    divisible = True  # several processes may share the samples of a size
 
     def __init__(self, sizes: Any = None, ratios: Sequence[float] = (), batch_size: int = 250) -> None:
         if batch_size < 1:
@@ -73,8 +121,16 @@ class Evaluator(ABC):
         self.asked, self.ratios, self.batch_size = sizes, tuple(ratios or ()), batch_size
 
     @abstractmethod
+    def suits(self, data: Any) -> bool:
+        """Whether the question makes sense for a model of this data."""
+
+    @abstractmethod
     def trained(self, data: Any) -> Size:
         """The size that training saw."""
+
+    def reference(self, data: Any) -> Size:
+        """The size at which encodings are ranked, and which is marked."""
+        return self.trained(data)
 
     @abstractmethod
     def protocol(self, data: Any) -> str:
@@ -85,22 +141,22 @@ class Evaluator(ABC):
         """What a bootstrap resamples, in a word."""
 
     @abstractmethod
-    def measure(self, model: nn.Module, data: Any, size: Size) -> Measurement:
+    def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         """The model at one size, in evaluation mode, on the device it is on. NotDefined where there is no answer."""
 
     def sizes(self, data: Any, step: Size | None = None) -> list[Size]:
         """Sizes to measure, from small to large; ratios are rounded to multiples of `step` (a patch)."""
-        trained = self.trained(data)
+        reference = self.reference(data)
         if self.asked is not None:
             words = [self.asked] if isinstance(self.asked, (int, str)) else list(self.asked)
-            chosen = {self.read_size(word, len(trained)) for word in words}
+            chosen = {self.read_size(word, len(reference)) for word in words}
         else:
-            step = step or (1,) * len(trained)
+            step = step or (1,) * len(reference)
             chosen = {
-                tuple(max(1, round(side * ratio / unit)) * unit for side, unit in zip(trained, step, strict=True))
+                tuple(max(1, round(side * ratio / unit)) * unit for side, unit in zip(reference, step, strict=True))
                 for ratio in self.ratios
             }
-        return sorted(chosen | {trained}, key=lambda size: (math.prod(size), size))
+        return sorted(chosen | {reference}, key=lambda size: (math.prod(size), size))
 
     def read_size(self, word: Any, axes: int) -> Size:
         """A size from a word; one number stands for a square. ValueError where it is none."""
@@ -118,6 +174,28 @@ class Evaluator(ABC):
     def batch(self, size: Size, trained: Size) -> int:
         """Samples of this size that fill the memory of `batch_size` samples of the trained size."""
         return min(self.batch_size, max(1, self.batch_size * math.prod(trained) // math.prod(size)))
+
+    def read(self, index: Tensor, batch: int, answers: Callable[[Tensor], dict[str, Tensor]]) -> dict[str, np.ndarray]:
+        """`answers` (B,) of all samples in `index` (N,), `batch` of them at once or as many as fit, as float64 (N,)."""
+        if not len(index):  # a process with nothing to do still says which numbers there are
+            return {name: column[:0] for name, column in self.read(torch.tensor([0]), 1, answers).items()}
+        found: list[dict[str, np.ndarray]] = []
+        first = 0
+        while first < len(index):
+            try:
+                columns = answers(index[first : first + batch])
+                found.append({name: column.double().cpu().numpy() for name, column in columns.items()})
+            except Exception as error:
+                if batch == 1 or not is_out_of_memory(error):
+                    raise
+            else:
+                first += batch
+                continue
+            # outside of the handler, which keeps the tensors of every frame that the error went through
+            batch = (min(batch, len(index) - first) + 1) // 2
+            if torch.cuda.is_available():
+                torch.cuda.empty_cache()
+        return {name: np.concatenate([each[name] for each in found]) for name in found[0]}
 
 
 class Evaluation:

@@ -6,14 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ..data.text import IGNORE
 from ..positions import NotDefined
-from .base import Evaluation, Evaluator, Measurement, Metric, Size
+from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
 
 
 class Length(Evaluator):
@@ -54,6 +52,9 @@ class Length(Evaluator):
                 raise ValueError(f"evaluate.length.{name}={value} counts something: use 1 or more.")
         self.history, self.targets, self.count = history, targets, count
 
+    def suits(self, data: Any) -> bool:
+        return data.kind == "text"
+
     def trained(self, data: Any) -> Size:
         return (data.context,)
 
@@ -74,7 +75,7 @@ class Length(Evaluator):
     def clusters(self, data: Any) -> str:
         return "documents" if data.dense else "sequences"
 
-    def measure(self, model: nn.Module, data: Any, size: Size) -> Measurement:
+    def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         (length,) = size
         history = self.longest(data)
         if data.dense and not self.targets <= length <= history:
@@ -89,18 +90,20 @@ class Length(Evaluator):
             raise NotDefined(str(error)) from error
         scored = (windows.targets != IGNORE).any(dim=0)
         last = length - int(scored.int().argmax())  # no logits for the tokens in front of all targets
-        nll, correct, tokens = [], [], []
         with Evaluation(model) as device:
-            for index in torch.arange(len(windows)).split(self.batch(size, self.trained(data))):
+
+            def answers(index: Tensor) -> dict[str, Tensor]:
                 targets = windows.targets[index, -last:].to(device)
                 logits = model(windows.inputs[index].to(device), last=last).float()
-                each = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=IGNORE)
-                nll.append(each.view_as(targets).double().sum(1).cpu())
-                correct.append((logits.argmax(-1) == targets).sum(1).cpu())
-                tokens.append((targets != IGNORE).sum(1).cpu())
-        totals = {"loss": torch.cat(nll).numpy()}
+                nll = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=IGNORE)
+                correct = (logits.argmax(-1) == targets).sum(1)
+                return {"loss": nll.view_as(targets).double().sum(1), "accuracy": correct}
+
+            index = part.of(len(windows))
+            totals = self.read(index, self.batch(size, self.trained(data)), answers)
         if data.bytes_per_token:
             totals["bits_per_byte"] = totals["loss"] / (math.log(2) * data.bytes_per_token)
-        if not data.dense:
-            totals["accuracy"] = torch.cat(correct).double().numpy()
-        return Measurement(totals, torch.cat(tokens).double().numpy(), np.asarray(windows.document))
+        if data.dense:
+            del totals["accuracy"]
+        tokens = (windows.targets[index] != IGNORE).sum(1)
+        return Measurement(totals, tokens.double().numpy(), windows.document[index].numpy())

@@ -11,8 +11,11 @@ import torch
 from torch import nn
 
 from ..positions import NotDefined
-from .base import Evaluator, Measurement, Size, size_ratio, size_word
-from .results import Key, Results, Row, key
+from .base import WHOLE, Evaluator, Measurement, Size, merge, size_ratio, size_word
+from .memory import is_out_of_memory
+from .processes import Processes
+from .results import Results, Row, key
+from .samples import Samples
 from .statistics import bootstrap_interval
 from .table import Bar
 
@@ -39,40 +42,50 @@ class Job:
         empty = dict.fromkeys(("metric", "value", "ci_low", "ci_high", "n"), "")
         return self.common | {"size": size_word(size), "ratio": f"{ratio:.6g}"} | empty | columns
 
-    def missing(self, done: set[Key]) -> list[Size]:
-        """Sizes whose rows are not there yet."""
+    def missing(self, results: Results, samples: Samples) -> list[Size]:
+        """Sizes whose rows are not there yet, or whose samples are gone that a difference would need."""
+        final, numbers = results.final()
+        done = final - {each for each in numbers if self.evaluator.compared and each not in samples}
         return [size for size in self.sizes if key(self.row(size)) not in done]
 
-    def run(self, sizes: Sequence[Size], results: Results, bar: Bar) -> None:
+    def run(self, sizes: Sequence[Size], results: Results, samples: Samples, bar: Bar, processes: Processes) -> None:
         """Measure at `sizes`; every size is in the file before the next one starts."""
-        name, began = f"{self.common['run']} {self.common['variant']}".strip(), time.monotonic()
-        model, broken = None, ""
+        name = f"{self.common['run']} {self.common['variant']}".strip()
+        began, model = time.monotonic(), None
         for size in sizes:
-            bar.show(f"{name} at {size_word(size)}")
-            if model is None and not broken:
-                try:
-                    model = self.load()
-                except Exception as error:
-                    broken = status_of(error)
-            results.add([self.row(size, status=broken)] if model is None else self.measure(model, size))
-            bar.advance()
-        seconds = time.monotonic() - began
-        bar.finished(f"{name}: {len(sizes)} sizes in {seconds:.1f} s" if sizes else f"{name}: nothing new to measure")
-
-    def measure(self, model: nn.Module, size: Size) -> list[Row]:
-        """A row a metric, or one row that says why there is none."""
-        try:
-            measured = self.evaluator.measure(model, self.data, size)
-        except Exception as error:
-            status = status_of(error)
-            del error  # and with it the tensors of the frames that it went through
+            bar.show(f"{name}: {self.evaluator.name} at {size_word(size)}")
+            answer: Measurement | str
+            try:
+                model = model or self.load()
+                answer = self.measure(model, size, processes)
+            except Exception as error:
+                answer = status_of(error)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            return [self.row(size, status=status)]
+            answers = processes.gather(answer)
+            if processes.main:
+                broken = next((each for each in answers if isinstance(each, str)), None)
+                whole = None if broken else merge([each for each in answers if each is not None])
+                if whole is not None and self.evaluator.compared:
+                    samples.save(key(self.row(size)), whole)
+                results.add([self.row(size, status=broken)] if whole is None else self.rows(size, whole))
+            bar.advance()
+        said = f"{name}, {self.evaluator.name}"
+        seconds = time.monotonic() - began
+        bar.finished(f"{said}: {len(sizes)} sizes in {seconds:.1f} s" if sizes else f"{said}: nothing new to measure")
+
+    def measure(self, model: nn.Module, size: Size, processes: Processes) -> Measurement | None:
+        """This process's part; None where the main process measures alone."""
+        if self.evaluator.divisible:
+            return self.evaluator.measure(model, self.data, size, processes.part)
+        return self.evaluator.measure(model, self.data, size, WHOLE) if processes.main else None
+
+    def rows(self, size: Size, measured: Measurement) -> list[Row]:
+        """A row a metric."""
         return [self.number(size, measured, metric) for metric in measured.totals]
 
     def number(self, size: Size, measured: Measurement, metric: str) -> Row:
-        sums = measured.totals[metric], measured.weights, measured.clusters
+        sums = measured.totals[metric], measured.weight(metric), measured.clusters
         low, high = bootstrap_interval(*sums, self.resamples, self.confidence)
         numbers = {"value": repr(measured.value(metric)), "ci_low": repr(low), "ci_high": repr(high)}
         return self.row(size, metric=metric, n=str(len(measured)), status="ok", **numbers)
@@ -82,10 +95,7 @@ def status_of(error: Exception) -> str:
     """What results.csv says about an error."""
     if isinstance(error, NotDefined):
         return f"not defined: {one_line(error)}"
-    memory = ("out of memory", "can't allocate memory")  # CUDA and the CPU allocator
-    if isinstance(error, (torch.OutOfMemoryError, MemoryError)) or any(each in str(error) for each in memory):
-        return "out of memory"
-    return f"failed: {one_line(error)}"
+    return "out of memory" if is_out_of_memory(error) else f"failed: {one_line(error)}"
 
 
 def one_line(error: Exception) -> str:

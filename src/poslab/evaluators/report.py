@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .base import Evaluator
-from .groups import Group, Subject
+from .groups import Group
+from .lines import Subject
 
 CROSS = (
     "Runs are ranked only within one model, data set and training budget. "
@@ -19,11 +20,11 @@ CROSS = (
 
 @dataclass(frozen=True)
 class Section:
-    """What one evaluator found: its groups, and the figure of each."""
+    """What one evaluator found: its groups, each as one group a metric, and the figures of each."""
 
     evaluator: type[Evaluator]
-    groups: list[Group]
-    figures: list[str]
+    groups: list[list[Group]]
+    figures: list[list[str]]
 
 
 @dataclass(frozen=True)
@@ -45,9 +46,12 @@ def write_report(path: Path, title: str, made: Provenance, sections: Sequence[Se
         blocks.append(CROSS)
     for section in sections:
         blocks.append(f"## {section.evaluator.question}")
-        for group, figure in zip(section.groups, section.figures, strict=True):
-            blocks += [f"### {escape(group.title)}", *table(group, section.evaluator)]
-            blocks.append(f"![{section.evaluator.question}: {escape(group.metric.label)}]({figure})")
+        for metrics, figures in zip(section.groups, section.figures, strict=True):
+            blocks.append(f"### {escape(metrics[0].title)}")
+            for group in metrics:
+                blocks += [*table(group, section.evaluator), *differences(group)]
+                blocks += [each for size in group.profiles for each in profile(group, size, section.evaluator)]
+            blocks += [f"![{section.evaluator.question}]({figure})" for figure in figures]
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     os.replace(part, path)
@@ -83,11 +87,39 @@ def table(group: Group, evaluator: type[Evaluator]) -> list[str]:
         cells = [line.text(size, group.metric) + letters.get((line.label, size), "") for size in group.sizes]
         cells = [bold(cell, group, size) if cell else cell for cell, size in zip(cells, group.sizes, strict=True)]
         rows.append([line.label, *([str(len(line.subjects))] if repeated else []), *cells])
-    says = f"{group.metric.label[0].upper()}{group.metric.label[1:]} by {evaluator.axis}; **bold**: the trained size."
+    says = f"{group.metric.label[0].upper()}{group.metric.label[1:]} by {evaluator.axis}; **bold**: {evaluator.mark}."
     blocks = [f"{says} {uncertainty(group)}", markdown_table(head, rows)]
     if footnotes:
         blocks.append("\n".join(f"- {note}" for note in footnotes))
     return blocks
+
+
+def differences(group: Group) -> list[str]:
+    """The table of differences from the baseline; nothing where there is none."""
+    if not group.differences:
+        return []
+    sizes = [size for size in group.sizes if any((line.label, size) in group.differences for line in group.lines)]
+    rows = [
+        [line.label, *(group.verdict(line, size) for size in sizes)]
+        for line in group.lines
+        if line.label != group.baseline
+    ]
+    says = (
+        f"{group.metric.label} minus that of **{escape(group.baseline or '')}** on the same samples. `better` and "
+        "`worse`: p, corrected for the number of encodings (Holm), is below the level; `=`: not separable."
+    )
+    if all(len(line.subjects) == 1 for line in group.lines):
+        says += " One run an encoding: this is about these trained models, another seed may say otherwise."
+    return [says[0].upper() + says[1:], markdown_table(["encoding", *(bold(size, group) for size in sizes)], rows)]
+
+
+def profile(group: Group, size: str, evaluator: type[Evaluator]) -> list[str]:
+    """The table of a metric's parts at one size."""
+    lines = group.profiles[size]
+    parts = list(lines[0].cells)
+    rows = [[line.label, *(line.text(part, group.metric, interval=False) for part in parts)] for line in lines]
+    says = f"{group.metric.label} by {evaluator.profiles[group.metric_name]}, at {size}."
+    return [says[0].upper() + says[1:], markdown_table(["encoding", *parts], rows)]
 
 
 def uncertainty(group: Group) -> str:
@@ -131,7 +163,7 @@ def letter(number: int) -> str:
 
 
 def bold(text: str, group: Group, size: str | None = None) -> str:
-    return f"**{text}**" if (size or text) == group.trained else text
+    return f"**{text}**" if (size or text) == group.reference else text
 
 
 def escape(text: str) -> str:

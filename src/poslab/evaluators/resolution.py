@@ -5,18 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from ..positions import NotDefined
-from .base import Evaluation, Evaluator, Measurement, Metric, Size
+from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
 
 
 class Resolution(Evaluator):
     """The same test images at every size, resized by the data set's own `prepare`.
 
-    Top-1 accuracy and cross-entropy in nats. The patch stays as it is, so another size is another
+    Top-1 and top-5 accuracy and cross-entropy in nats. The patch stays as it is, so another size is another
     grid of patches; one that the patch does not divide is not defined.
     """
 
@@ -26,8 +25,12 @@ class Resolution(Evaluator):
     logarithmic = False
     metrics = {
         "accuracy": Metric("top-1 accuracy, %", higher_is_better=True, percent=True),
+        "top5": Metric("top-5 accuracy, %", higher_is_better=True, percent=True),
         "loss": Metric("loss, nats", higher_is_better=False),
     }
+
+    def suits(self, data: Any) -> bool:
+        return data.kind == "image"
 
     def trained(self, data: Any) -> Size:
         return tuple(data.size)
@@ -38,19 +41,28 @@ class Resolution(Evaluator):
     def clusters(self, data: Any) -> str:
         return "images"
 
-    def measure(self, model: nn.Module, data: Any, size: Size) -> Measurement:
-        try:
-            model.grid_of(*size)  # type: ignore[operator]
-        except ValueError as error:
-            raise NotDefined(str(error)) from error
-        loss, correct = [], []
+    def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
+        check_grid(model, size)
         with Evaluation(model) as device:
-            for index in torch.arange(len(data.test)).split(self.batch(size, self.trained(data))):
+
+            def answers(index: Tensor) -> dict[str, Tensor]:
                 batch = data.test[index]
                 labels = batch["labels"].to(device)
                 logits = model(data.prepare(batch["images"].to(device), size)).float()
-                loss.append(F.cross_entropy(logits, labels, reduction="none").cpu())
-                correct.append((logits.argmax(-1) == labels).cpu())
-        samples = len(data.test)
-        totals = {"accuracy": torch.cat(correct).double().numpy(), "loss": torch.cat(loss).double().numpy()}
-        return Measurement(totals, np.ones(samples), np.arange(samples))
+                best = logits.topk(min(5, logits.shape[-1])).indices == labels[:, None]
+                loss = F.cross_entropy(logits, labels, reduction="none")
+                return {"accuracy": best[:, 0], "top5": best.any(1), "loss": loss}
+
+            index = part.of(len(data.test))
+            totals = self.read(index, self.batch(size, self.trained(data)), answers)
+        if data.classes <= 5:
+            del totals["top5"]  # always right
+        return Measurement(totals, np.ones(len(index)), index.numpy())
+
+
+def check_grid(model: nn.Module, size: Size) -> None:
+    """NotDefined where the patches do not tile an image of `size` pixels."""
+    try:
+        model.grid_of(*size)  # type: ignore[operator]
+    except ValueError as error:
+        raise NotDefined(str(error)) from error

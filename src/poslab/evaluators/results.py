@@ -65,6 +65,7 @@ class Results:
             writer.writerows(kept + new)
         os.replace(part, self.path)
 
-    def final(self) -> set[Key]:
-        """Keys that need no second measurement."""
-        return {key(row) for row in self.read() if is_final(row)}
+    def final(self) -> tuple[set[Key], set[Key]]:
+        """Keys that need no second measurement, and those of them that have numbers."""
+        rows = [row for row in self.read() if is_final(row)]
+        return {key(row) for row in rows}, {key(row) for row in rows if row["status"] == "ok"}

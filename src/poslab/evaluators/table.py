@@ -50,7 +50,7 @@ def across(group: Group, interval: bool = True) -> Table:
     if repeated:
         table.add_column("seeds", justify="right", no_wrap=True)
     for size in group.sizes:
-        table.add_column(heading(size, group), justify="right", no_wrap=True, style="bold" * (size == group.trained))
+        table.add_column(heading(size, group), justify="right", no_wrap=True, style="bold" * (size == group.reference))
     for line in group.lines:
         seeds = [Text(str(len(line.subjects)))] if repeated else []
         table.add_row(
@@ -67,12 +67,12 @@ def down(group: Group) -> Table:
         table.add_column(Text(line.label), justify="right", no_wrap=True)
     for size in group.sizes:
         cells = [Text(line.text(size, group.metric)) for line in group.lines]
-        table.add_row(heading(size, group), *cells, style="bold" * (size == group.trained))
+        table.add_row(heading(size, group), *cells, style="bold" * (size == group.reference))
     return table
 
 
 def heading(size: str, group: Group) -> Text:
-    return Text(f"{size}*" if size == group.trained else size)
+    return Text(f"{size}*" if size == group.reference else size)
 
 
 class Bar:

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import EMAWeightAveraging
 
 from ..build import build_data, build_model, instantiate
-from ..compare import check_options, compare
+from ..comparison import check_options, compare
 from ..data.module import Loaders
 from ..data.text import describe
 from ..errors import Interrupted, UsageError
+from ..evaluators.processes import Processes
 from . import run_directory
 from .checkpoints import Checkpoints
 from .console import log_to, quiet
@@ -109,7 +111,7 @@ def fit(config: dict[str, Any]) -> Path:
             finish_wandb(code)
     if main:
         if not config["evaluate"]["skip"]:
-            _evaluate(directory, config, trainer.strategy.root_device.type)
+            _evaluate(directory, config, trainer.strategy.root_device)
         log.info(f"run:     {place}")
     return directory
 
@@ -143,17 +145,10 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
     return trainer
 
 
-def _evaluate(directory: Path, config: dict[str, Any], device: str) -> None:
+def _evaluate(directory: Path, config: dict[str, Any], device: torch.device) -> None:
     """What `eval.py runs=<this run>` does."""
-    compare(
-        {
-            "runs": str(directory),
-            "report": None,
-            "reports": config["reports"],
-            "device": device,
-            "evaluate": config["evaluate"],
-        }
-    )
+    asked = {"runs": str(directory), "reports": config["reports"], "evaluate": config["evaluate"]}
+    compare(asked, Processes(device))
 
 
 def _debug(config: dict[str, Any]) -> Path:
@@ -164,8 +159,8 @@ def _debug(config: dict[str, Any]) -> Path:
     evaluate = config["evaluate"]
     evaluate = evaluate | {
         "bootstrap": 20,
-        "resolution": evaluate["resolution"] | {"sizes": None, "ratios": [1]},
-        "length": evaluate["length"] | {"sizes": None, "ratios": [1], "count": 8},
+        "resolution": {"ratios": [1]},
+        "length": {"ratios": [1], "count": 8},
     }
     hardware = config["hardware"] | {"limit_val_batches": 2}
     steps = {"steps": 2, "epochs": None, "validate_every": 2, "overrides": []}
