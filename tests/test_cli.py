@@ -65,7 +65,7 @@ WRONG = {
     "pos=zzz": "choose one of alibi, alibi2d, ",
     "pos=null": "choose one of alibi",
     "pos=3": "choose one of alibi",
-    "pos=[rope,sine]": "no '[rope,sine]'",
+    "pos=[rope,sine]": "pos takes one word, not [rope,sine]",
     "pos@x=rope": "write pos=rope.",
     "pos=rope pos=sine": "pos is chosen twice; pos=a,b with -m",
     "pos=": "a value is missing; choose one of alibi",
