@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +40,7 @@ GPT_NODE = {"_target_": "poslab.models.gpt.GPT", **TRUNK}
 VIT_NODE = {"_target_": "poslab.models.vit.ViT", "patch_size": 2, **TRUNK}
 
 
+ROOT = Path(__file__).parents[1]
 HARDWARE = {"accelerator": "cpu", "devices": 1, "num_nodes": 1, "strategy": "auto"}
 
 
@@ -202,6 +206,27 @@ def test_real_text(tmp_path: Path) -> None:
     assert float(bits["value"]) == pytest.approx(float(loss["value"]) / 0.693147, rel=1e-5)
     assert float(loss["ci_low"]) < float(loss["value"]) < float(loss["ci_high"]) and loss["n"] == "40"
     assert float(loss["ratio"]) == 4 and "after up to 64 bytes of the same document" in loss["protocol"]
+
+
+def test_two_processes_measure_as_one(tmp_path: Path) -> None:
+    """The same command under hardware=ddp: the same rows, each sample once, and one report."""
+    make_run(tmp_path / "runs", "text", "rope", "stdlib")
+    make_run(tmp_path / "runs", "images", "rope2d", "digits")
+    common = [sys.executable, str(ROOT / "eval.py"), f"runs={tmp_path}/runs/*", "evaluate=[length,blocks,resolution]"]
+    common += ["evaluate.length.sizes=[32]", "evaluate.blocks.sizes=[24]", "evaluate.bootstrap=50"]
+    common += ["evaluate.resolution.sizes=[8x12]", "evaluate.blocks.count=5", "hardware.accelerator=cpu"]
+    found = []
+    for name, more in {"one": [], "two": ["hardware=ddp", "hardware.devices=2"]}.items():
+        command = [*common, f"reports={tmp_path}/{name}", *more]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("numbers: ") == 1
+        found.append(read(tmp_path / name / "runs"))
+    assert len(found[0]) == len(found[1]) > 20
+    for one, two in zip(*found, strict=True):
+        assert {name: one[name] for name in ("run", "size", "metric", "n", "status")}.items() <= two.items()
+        for name in ("value", "ci_low", "ci_high"):
+            assert not one[name] or float(one[name]) == pytest.approx(float(two[name]), abs=1e-6)
 
 
 def test_what_a_person_can_mend(tmp_path: Path) -> None:

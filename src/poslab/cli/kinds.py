@@ -61,6 +61,7 @@ KINDS: dict[str, Kind] = {
     "steps": INTEGER | NULL,
     "device_batch_size": INTEGER | NULL,
     "validate_every": INTEGER | NULL,
+    "evaluate_every": INTEGER | NULL,
     "resume": WORD | NULL,
     "init_from": WORD | NULL,
     "report": WORD | NULL,
@@ -112,7 +113,9 @@ LEAST: dict[str, int] = {
     "evaluate.resolution.sizes": 1,
     "evaluate.length.sizes": 1,
     "evaluate.blocks.sizes": 1,
-} | dict.fromkeys(("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "data.size"), 1)
+} | dict.fromkeys(
+    ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
+)
 
 MOST: dict[str, int] = {"seed": 2**32 - 1}  # what every random generator takes
 

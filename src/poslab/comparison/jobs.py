@@ -11,7 +11,7 @@ import torch
 
 from ..errors import UsageError
 from ..evaluators import EVALUATORS, Evaluator
-from ..evaluators.base import size_word
+from ..evaluators.base import Size, size_word
 from ..evaluators.lines import Subject
 from ..evaluators.measure import Job, one_line
 from ..evaluators.results import KEY, Row
@@ -72,6 +72,12 @@ def asked_of(kind: type[Evaluator], options: Mapping[str, Any]) -> dict[str, Any
     return {"batch_size": options["batch_size"], **options[kind.name]}
 
 
+def patch_of(model: Mapping[str, Any]) -> Size | None:
+    """The patch of a model's configuration in pixels, which sizes are multiples of; None for a text."""
+    patch = model.get("patch_size")
+    return (patch, patch) if isinstance(patch, int) else tuple(patch) if patch else None
+
+
 def make_job(
     run: Run, kind: type[Evaluator], variant: str, sha: str, fingerprint: str, options: Mapping[str, Any],
     device: torch.device,
@@ -79,8 +85,6 @@ def make_job(
     """One question to one variant of a run."""
     more = {"history": run.directory / "metrics.csv"} if kind.reads_history else {}
     evaluator = kind(**asked_of(kind, options), **more)
-    patch = run.config["model"].get("patch_size")
-    step = (patch, patch) if isinstance(patch, int) else tuple(patch) if patch else None
     resamples, confidence, which = options["bootstrap"], options["confidence"], options["checkpoint"]
     protocol = (
         f"{evaluator.protocol(run.data)}; {which} checkpoint; {100 * confidence:g} % interval over {resamples} "
@@ -92,7 +96,8 @@ def make_job(
         "train_size": size_word(evaluator.trained(run.data)), "evaluator": evaluator.name, "protocol": protocol,
     }  # fmt: skip
     load = partial(run.load_model, which, device)
-    return Job(evaluator, run.data, load, evaluator.sizes(run.data, step), common, resamples, confidence)
+    sizes = evaluator.sizes(run.data, patch_of(run.config["model"]))
+    return Job(evaluator, run.data, load, sizes, common, resamples, confidence)
 
 
 def budget(run: Run) -> str:

@@ -39,11 +39,10 @@ def launch(hardware: Mapping[str, Any]) -> Processes:
 
     from lightning import Fabric  # twelve seconds
 
-    fabric = Fabric(
-        accelerator="cuda" if on_gpu else "cpu",
-        devices=devices,
-        num_nodes=hardware["num_nodes"],
-        strategy="ddp",
-    )
+    from ..training.console import quiet
+
+    quiet()
+    kind = "cuda" if on_gpu else "cpu"
+    fabric = Fabric(accelerator=kind, devices=devices, num_nodes=hardware["num_nodes"], strategy="ddp")
     fabric.launch()
     return Processes(fabric.device, Part(fabric.global_rank, fabric.world_size))

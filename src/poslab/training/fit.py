@@ -16,13 +16,16 @@ from lightning.pytorch.callbacks import EMAWeightAveraging
 
 from ..build import build_data, build_model, instantiate
 from ..comparison import check_options, compare
+from ..comparison.jobs import asked_of, patch_of
 from ..data.module import Loaders
 from ..data.text import describe
 from ..errors import Interrupted, UsageError
+from ..evaluators import EVALUATORS
 from ..evaluators.processes import Processes
 from . import run_directory
 from .checkpoints import Checkpoints
 from .console import log_to, quiet
+from .evaluation import Evaluation
 from .hardware import trainer_arguments
 from .interrupt import Interrupt
 from .loggers import finish_wandb, wandb_logger
@@ -68,6 +71,8 @@ def fit(config: dict[str, Any]) -> Path:
     record, checkpoints = Record(), Checkpoints(directory / "checkpoints")
     watch = Bar(console) if console.is_terminal else Lines()
     trainer.callbacks += [record, checkpoints, Interrupt(checkpoints), watch]  # type: ignore[attr-defined]
+    if config["evaluate_every"]:
+        trainer.callbacks.insert(0, _evaluation(config, data))  # type: ignore[attr-defined]
     trainer.loggers = [MetricsFile(directory, training.steps_per_epoch, start.step)]
     if config["logger"]["wandb"]:
         trainer.loggers.append(wandb_logger(config["logger"]["wandb"], directory, config))
@@ -124,7 +129,7 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
         if config["hardware"]["strategy"] == "fsdp":
             raise UsageError("optim.ema averages whole models: leave it out under hardware=fsdp.")
         callbacks.append(EMAWeightAveraging(decay=config["optim"]["ema"]))
-    if not config["evaluate"]["skip"]:
+    if not config["evaluate"]["skip"] or config["evaluate_every"]:
         check_options(config["evaluate"])  # now, not after hours of training
     if config["logger"]["wandb"] and find_spec("wandb") is None:
         raise UsageError("logger=wandb needs the wandb package: pip install -e '.[wandb]'.")
@@ -143,6 +148,15 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
     if trainer.world_size > 1 and config["sweep"]:
         raise UsageError("In a sweep each job has one device for now: hardware.devices=1, or run the jobs one by one.")
     return trainer
+
+
+def _evaluation(config: dict[str, Any], data: Any) -> Evaluation:
+    """What is measured while training goes on: all that suits the data and asks the model alone."""
+    options = config["evaluate"]
+    kinds = [kind for name, kind in EVALUATORS.items() if name in options and kind.divisible]
+    evaluators = [kind(**asked_of(kind, options)) for kind in kinds]
+    patch = patch_of(config["model"])
+    return Evaluation([each for each in evaluators if each.suits(data)], data, config["evaluate_every"], patch)
 
 
 def _evaluate(directory: Path, config: dict[str, Any], device: torch.device) -> None:

@@ -1,0 +1,55 @@
+"""The questions of configs/evaluate, asked while a model trains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import lightning as L
+
+from ..evaluators.base import WHOLE, Evaluator, Part, merge, size_word
+from ..evaluators.measure import status_of
+from ..evaluators.processes import Processes
+from .sharding import FullyShardedStrategy
+
+
+class Evaluation(L.Callback):
+    """After every `every`-th validation logs what the evaluators measure as `length/1024/loss`.
+
+    It runs before the moving average of the weights is taken out again, so that it measures what is
+    saved. A size without a number is left out.
+    """
+
+    def __init__(self, evaluators: Sequence[Evaluator], data: Any, every: int, patch: tuple[int, ...] | None) -> None:
+        self.asked = [(each, each.sizes(data, patch)) for each in evaluators]
+        self.data, self.every = data, every
+        self._validations = 0
+
+    def on_validation_epoch_end(self, trainer: L.Trainer, module: Any) -> None:
+        self._validations += 1
+        if self._validations % self.every:
+            return
+        processes = Processes(module.device, Part(trainer.global_rank, trainer.world_size))
+        # a sharded model wants every process in every forward pass: each measures everything
+        sharded = isinstance(trainer.strategy, FullyShardedStrategy)
+        part = WHOLE if sharded else processes.part
+        found: dict[str, float] = {}
+        for evaluator, sizes in self.asked:
+            for size in sizes:
+                try:
+                    answer: Any = evaluator.measure(module.model, self.data, size, part)
+                except Exception as error:
+                    answer = status_of(error)
+                answers = processes.gather(answer)
+                if not any(isinstance(each, str) for each in answers):
+                    whole = answers[0] if sharded else merge(answers)
+                    place = f"{evaluator.name}/{size_word(size)}"
+                    found |= {f"{place}/{name}": whole.value(name) for name in whole.totals if "@" not in name}
+        for logger in trainer.loggers:
+            logger.log_metrics(found, step=trainer.global_step)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"validations": self._validations}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._validations = state_dict["validations"]
