@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -312,3 +314,17 @@ def test_groups_are_not_mixed_and_seeds_are_merged() -> None:
         group.title for group, _ in make_groups([subject("a", 0, 0.5, **{"model.depth": d}) for d in "12"], Resolution)
     ]
     assert titles == ["vit on digits, 10 steps, model.depth=1", "vit on digits, 10 steps, model.depth=2"]
+
+
+def test_a_machine_that_is_too_small_is_an_error_and_no_kill() -> None:
+    """Linux grants memory that it does not have and kills who uses it; under the limit the request fails."""
+    code = (
+        "import torch; from pathlib import Path; from poslab.evaluators import memory\n"
+        "free = 1024 * memory._kilobytes(Path('/proc/meminfo'), 'MemAvailable:')\n"
+        "torch.empty(int(0.97 * free), dtype=torch.uint8)\n"  # never touched
+        "memory.limit_memory(); torch.ones(1000)\n"
+        "try: torch.empty(int(0.97 * free), dtype=torch.uint8)\n"
+        "except RuntimeError as error: print(memory.is_out_of_memory(error))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.strip() == "True", done.stderr

@@ -262,7 +262,7 @@ def test_what_does_not_fit_is_said_before_anything_is_written(tmp_path: Path) ->
         ("hardware.precision=16-mixed",): "use bf16-mixed",
         ("model.heads=3",): "choose heads that divide dim",
         ("pos.fraction=2",): "leaves no pair to turn",
-        ("evaluate.skip=false", "evaluate.confidence=2"): "is a probability",
+        ("evaluate=auto", "evaluate.confidence=2"): "is a probability",
     }.items():
         with pytest.raises(UsageError, match=sentence):
             train(tmp_path, *GPT, *words)
