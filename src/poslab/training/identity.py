@@ -34,7 +34,14 @@ def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str
         if isinstance(value, Mapping):
             yield from leaves(value, f"{prefix}{key}.")
         else:
-            yield prefix + key, value if isinstance(value, str) else json.dumps(value)
+            yield prefix + key, value if isinstance(value, str) else json.dumps(same_numbers(value))
+
+
+def same_numbers(value: Any) -> Any:
+    """10000.0 as 10000: a file may say the one and a command line the other."""
+    if isinstance(value, list):
+        return [same_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def runs_in(folder: Path) -> list[Run]:

@@ -66,9 +66,9 @@ def is_free(key: str) -> bool:
 def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = True) -> Start:
     """A run from its newest checkpoint, under its own configuration and the `typed` keys of another.
 
-    UsageError where it has no checkpoint, unless it need not have `saved` one.
+    UsageError where no checkpoint can be read; a run that need not have `saved` one starts over in its directory.
     """
-    merged = deepcopy(run.config)
+    merged = deepcopy(run.config) | {key: config[key] for key in ("overrides", "multirun")}
     for key in typed:
         node, value = merged, config
         *way, last = key.split(".")
@@ -80,8 +80,6 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
         raise UsageError("resume= cannot change to or from hardware=fsdp, whose optimiser state is kept otherwise.")
     begun = Start(merged, run.directory.absolute(), data_hash=run.summary.get("data_hash"))
     paths = [path for path in (run.directory / "checkpoints" / name for name in NEWEST_FIRST) if path.exists()]
-    if not paths and not saved:
-        return begun
     step: int | None = None
     notes: list[str] = []
     for path in paths:
@@ -90,6 +88,8 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
             break
         except (RuntimeError, EOFError, KeyError, UnpicklingError) as error:
             notes.append(f"{path} is damaged ({str(error).splitlines()[0]})")
+    if step is None and not saved:
+        return replace(begun, notes=tuple(f"{note}: starting over" for note in notes))
     if step is None:
         why = f"its checkpoints cannot be read: {'; '.join(notes)}" if notes else "it stopped before it saved one"
         raise UsageError(f"{run.directory} has no checkpoint to go on from, {why}. Train it anew, without resume=.")
