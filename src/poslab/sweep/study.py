@@ -50,7 +50,7 @@ class Study:
                 raise UsageError(
                     f"sweep={self.directory.name} holds runs that differ from this in what is not swept, "
                     f"such as {run.directory}:\n" + "\n".join(sorted(rows)) + "\n"
-                    "Set these keys as they are there, sweep over both values (key=a,b), or choose another sweep=NAME."
+                    "Set these keys as they were, sweep over both values (key=a,b), or choose another sweep=NAME."
                 )
 
 
