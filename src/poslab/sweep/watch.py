@@ -47,7 +47,7 @@ class Watch:
 
     def ended(self, job: Job) -> None:
         if job.done:
-            self.say(f"finished {job.label}: {brief(job.metrics)}, {job.seconds:.0f} s".replace(": ,", ":"))
+            self.say(f"finished {job.label}: {', '.join(filter(None, (brief(job.metrics), f'{job.seconds:.0f} s')))}")
         else:
             self.say(f"{job.status:8} {job.label}{reason(job)}; log {shown(job.log)}")
 
@@ -82,7 +82,8 @@ def print_table(console: Console, jobs: Sequence[Job]) -> None:
     table.add_column("seconds", justify="right")
     table.add_column("run, or log where it ended badly", overflow="fold")
     for job in jobs:
-        place = shown(job.directory) if job.done and job.directory else shown(job.log) if job.log.exists() else ""
+        found = [path for path in (job.directory if job.done else None, job.log) if path and path.exists()]
+        place = shown(found[0]) if found else ""
         seconds = f"{job.seconds:.0f}" if job.seconds else ""
         style = "" if job.done else "bold"
         table.add_row(*(Text(cell, style) for cell in (job.label, job.status, brief(job.metrics), seconds, str(place))))

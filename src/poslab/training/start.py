@@ -86,8 +86,8 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
         try:
             step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
             break
-        except (RuntimeError, EOFError, KeyError, UnpicklingError) as error:
-            notes.append(f"{path} is damaged ({str(error).splitlines()[0]})")
+        except (RuntimeError, OSError, EOFError, KeyError, UnpicklingError) as error:
+            notes.append(f"{path} cannot be read ({str(error).splitlines()[0]})")
     if step is None and not saved:
         return replace(begun, notes=tuple(f"{note}: starting over" for note in notes))
     if step is None:
