@@ -103,9 +103,10 @@ def row(tmp_path: Path, label: str) -> str:
 def test_one_job_dies_and_the_others_finish_and_the_sweep_goes_on(tmp_path: Path) -> None:
     words = [*WORDS, "steps=300", "validate_every=30", "sweep=study", "hydra.launcher.jobs=2"]
     with sweeping(tmp_path, *words, "model.heads=2,4,3") as process:
-        os.kill(wait_for(saved(tmp_path, "study", "2 0")), signal.SIGKILL)
-        with sweeping(tmp_path, *words, "model.heads=4", out="second") as second:
-            assert second.wait(120) == 2  # a second launch of the same sweep
+        wait_for(lambda: "started" in (tmp_path / "out").read_text())
+        with sweeping(tmp_path, *words, "model.heads=4", out="second") as second:  # the same sweep at once
+            os.kill(wait_for(saved(tmp_path, "study", "2 0")), signal.SIGKILL)
+            assert second.wait(120) == 2
         assert "is running this sweep" in (tmp_path / "second").read_text()
         assert process.wait(300) == 1
     out = (tmp_path / "out").read_text()
