@@ -48,6 +48,8 @@ class Sweep:
         place = shown(self.directory)
         busy = f"{place}: process {{process}} is running this sweep; wait for it, or choose another sweep=NAME."
         with held(self.directory / "logs" / "lock", busy):
+            for left in (self.directory / "logs").glob("*_*.json"):  # by a sweep that was killed
+                left.unlink()
             jobs = self.jobs(overrides, first)
             pool = Pool(jobs, self.gpus, self.at_once)
             with Watch(jobs) as watch:

@@ -43,7 +43,7 @@ class Watch:
 
     def stopping(self, running: Sequence[Job], killed: bool) -> None:
         what = "killed" if killed else "asked to save and end; once more kills"
-        self.say(f"{len(running)} running jobs were {what}")
+        self.say(f"stopping: {len(running)} of {len(self.jobs)} jobs run, {what}")
 
     def ended(self, job: Job) -> None:
         if job.done:
