@@ -24,4 +24,4 @@ def configuration(*overrides: str, name: str = "train") -> dict[str, Any]:
     plain = OmegaConf.to_container(
         OmegaConf.masked_copy(config, [key for key in config if key != "hydra"]), resolve=True
     )
-    return plain | {"choices": choices, "overrides": list(overrides), "sweep": False}  # type: ignore[operator]
+    return plain | {"choices": choices, "overrides": list(overrides), "multirun": False}  # type: ignore[operator]

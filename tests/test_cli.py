@@ -443,14 +443,14 @@ def test_a_job_gets_a_plain_configuration_and_its_choices(launch: Any) -> None:
 
 
 def test_a_sweep_runs_every_combination_and_leaves_nothing_behind(launch: Any) -> None:
-    code, jobs = launch("pos=glob(*ne,exclude=learned*) -m model=gpt seed=0,1")
+    code, jobs = launch("pos=glob(*ne,exclude=learned*) -m model=gpt seed=0,1 hydra/launcher=basic")
     assert code == 0
     words = [(job["choices"]["pos"], job["seed"]) for job in jobs]
     assert words == [("none", 0), ("none", 1), ("sine", 0), ("sine", 1)]
 
 
 def test_what_a_run_can_say_is_a_sentence(launch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    code, jobs = launch("-m seed=1,0", {1: UsageError("Too big. Halve it.")})
+    code, jobs = launch("-m seed=1,0 hydra/launcher=basic", {1: UsageError("Too big. Halve it.")})
     assert (code, len(jobs)) == (2, 1)
     assert capsys.readouterr().err == "poslab: Too big. Halve it.\n"
 
@@ -462,7 +462,7 @@ def test_a_fault_shows_where_it_happened(launch: Any) -> None:
 
 
 def test_an_interrupt_is_130(launch: Any) -> None:
-    code, jobs = launch("-m seed=0,1", {0: KeyboardInterrupt()})
+    code, jobs = launch("-m seed=0,1 hydra/launcher=basic", {0: KeyboardInterrupt()})
     assert (code, len(jobs)) == (130, 1)
 
 

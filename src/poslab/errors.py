@@ -1,4 +1,4 @@
-"""The two exceptions that are meant for a person; importing them costs nothing."""
+"""The exceptions that are meant for a person; importing them costs nothing."""
 
 import signal
 
@@ -13,3 +13,7 @@ class Interrupted(Exception):
     def __init__(self, signum: int) -> None:
         super().__init__(f"stopped by {signal.Signals(signum).name}")
         self.code = 128 + signum
+
+
+class JobFailed(Exception):
+    """A job of a sweep did not end well; the sweep's table has said so."""

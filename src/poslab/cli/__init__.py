@@ -17,13 +17,15 @@ from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
-from ..errors import Interrupted, UsageError
+from ..errors import Interrupted, JobFailed, UsageError
+from ..parent import die_with_parent
 from .check import check, missing
-from .compositions import composed_words, write_compositions
+from .compositions import SCRATCH, composed_words, write_compositions
 from .configs import CONFIGS, Configs
 from .flags import parse_flags
 from .pages import help_page
 from .pairs import check_pairs
+from .sweeps import check_sweep_keys
 
 __all__ = ["main"]
 
@@ -34,8 +36,10 @@ def main(work: Work, name: str) -> None:
     """Check the command line, then let Hydra call `work` with the plain configuration of each job.
 
     Exits with 2 and one sentence where the person at the command line can fix it, with 130 where they
-    stopped it, and with 1 and the whole traceback where it is a fault of the program.
+    stopped it, with 1 after a sweep in which a job failed, and with 1 and the whole traceback where it is
+    a fault of the program.
     """
+    die_with_parent()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")
     # OpenMP reads this once, with torch. Threads that spin as they wait slow a shared machine 20-fold.
     os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -47,6 +51,8 @@ def main(work: Work, name: str) -> None:
         if first_process():
             print(error, file=sys.stderr)
         sys.exit(2)
+    except JobFailed:
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
 
@@ -59,7 +65,7 @@ def prepare(work: Work, name: str, stack: ExitStack) -> bool:
         more = [f"file://{Path(flags.config_dir).absolute()}"] if flags.config_dir else []
         words = composed_words(flags.overrides)
         if words:
-            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="poslab-")))
+            scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix=SCRATCH)))
             write_compositions(words, Configs(name, directory, more).options("pos"), scratch)
             more.append(f"file://{scratch}")
         configs = Configs(flags.config_name or name, directory, more)
@@ -70,6 +76,7 @@ def prepare(work: Work, name: str, stack: ExitStack) -> bool:
         if flags.runs:
             missing(configs, checked, flags.overrides)
             check_pairs(configs, checked)
+            check_sweep_keys(flags.overrides, flags.multirun)
         if words:
             flags.overrides.append(f"hydra.searchpath=[{more[-1]}]")
     switches = [argument for argument in sys.argv[1:] if argument not in flags.overrides]
@@ -86,13 +93,9 @@ def job(work: Work) -> Callable[[DictConfig], Any]:
 
     @functools.wraps(work)  # Hydra names the job after the file of `work`
     def task(config: DictConfig) -> Any:
-        plain = OmegaConf.to_container(config, resolve=True)
-        choices = HydraConfig.get().runtime.choices
-        plain["overrides"] = list(HydraConfig.get().overrides.task)
-        plain["sweep"] = HydraConfig.get().mode is RunMode.MULTIRUN
-        plain["choices"] = {group: word for group, word in choices.items() if not group.startswith("hydra/")}  # type: ignore
+        plain = plain_configuration(config, HydraConfig.get())
         try:
-            return work(plain)  # type: ignore[arg-type]
+            return work(plain)
         except UsageError as error:
             if first_process():
                 print(f"poslab: {error}", file=sys.stderr)
@@ -101,6 +104,18 @@ def job(work: Work) -> Callable[[DictConfig], Any]:
             raise SystemExit(stop.code) from None
 
     return task
+
+
+def plain_configuration(config: DictConfig, hydra_config: Any) -> dict[str, Any]:
+    """What `work` gets for a job: resolved values, the word of each group in `choices`, and what was typed."""
+    ours = OmegaConf.masked_copy(config, [key for key in config if key != "hydra"])
+    plain: dict[str, Any] = OmegaConf.to_container(ours, resolve=True)  # type: ignore[assignment]
+    words = hydra_config.runtime.choices.items()
+    return plain | {
+        "overrides": list(hydra_config.overrides.task),
+        "multirun": hydra_config.mode is RunMode.MULTIRUN,
+        "choices": {group: word for group, word in words if not group.startswith("hydra/")},
+    }
 
 
 def first_process() -> bool:

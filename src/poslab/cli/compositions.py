@@ -9,6 +9,7 @@ from pathlib import Path
 from ..errors import UsageError
 
 GROUP = "pos"
+SCRATCH = "poslab-compositions-"  # how the names of the folders begin that hold such files
 
 
 def parts_of(word: str) -> list[str]:

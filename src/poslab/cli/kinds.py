@@ -63,6 +63,7 @@ KINDS: dict[str, Kind] = {
     "validate_every": INTEGER | NULL,
     "evaluate_every": INTEGER | NULL,
     "resume": WORD | NULL,
+    "sweep": WORD | NULL,
     "init_from": WORD | NULL,
     "report": WORD | NULL,
     "baseline": WORD | NULL,

@@ -28,6 +28,7 @@ def find_runs(runs: str | Sequence[str]) -> tuple[list[Run], list[str]]:
             found.setdefault(path.resolve(), load_run(path))
             continue
         matches = [Path(match) for match in sorted(glob.glob(str(path), recursive=True))]
+        matches = [match for match in matches if match.name != "logs"]  # of the jobs of a sweep
         inside = [match for match in matches if (match / "config.yaml").exists()]
         if not inside:
             what = f"{len(matches)} paths, and none is a run directory" if matches else "nothing"

@@ -8,7 +8,7 @@ from typing import Any
 
 # what may differ between two runs of one group without being an experiment of its own
 IGNORED = (
-    "choices", "overrides", "seed", "runs", "reports", "resume", "compile", "epochs", "steps", "experiment",
+    "choices", "overrides", "seed", "runs", "reports", "resume", "sweep", "compile", "epochs", "steps", "experiment",
     "logger", "evaluate", "validate_every", "evaluate_every", "workers", "device_batch_size", "hardware.accelerator",
     "hardware.devices", "hardware.num_nodes", "hardware.strategy", "hardware.deterministic",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""last.ckpt and best.ckpt: plain containers, replaced as a whole or not at all."""
+"""last.ckpt, best.ckpt and previous.ckpt: plain containers, replaced as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any
 
 import lightning as L
 
+NEWEST_FIRST = ("last.ckpt", "previous.ckpt")  # what a training goes on from
+
 
 class Checkpoints(L.Callback):
-    """After every validation saves `last.ckpt`, always the newest step, and `best.ckpt` by validation loss."""
+    """After every validation saves `last.ckpt`, always the newest step, and `best.ckpt` by validation loss.
+
+    `previous.ckpt` is the `last.ckpt` before, for the day when a disk damages the newest.
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -28,9 +33,9 @@ class Checkpoints(L.Callback):
         is_best = not self.best or not metrics["loss"] >= self.best["loss"]  # a loss that is nan is beaten by any
         if is_best:
             self.best = metrics
-        self.save(trainer, ("best", "last") if is_best else ("last",))
+        self.save(trainer, is_best)
 
-    def save(self, trainer: L.Trainer, names: tuple[str, ...] = ("last",)) -> None:
+    def save(self, trainer: L.Trainer, best: bool = False) -> None:
         """Every rank calls this; a reader sees the old files or the new ones, never a part.
 
         `last` is replaced after `best`: what it says of the best checkpoint is then true of that file.
@@ -41,11 +46,20 @@ class Checkpoints(L.Callback):
             return
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        for name in names[:-1]:
-            copy = self.directory / f"{name}.tmp"
+        if best:
+            copy = self.directory / "best.tmp"
             shutil.copyfile(temporary, copy)
-            os.replace(copy, self.directory / f"{name}.ckpt")
-        os.replace(temporary, self.directory / f"{names[-1]}.ckpt")
+            os.replace(copy, self.directory / "best.ckpt")
+        last, previous, link = (self.directory / name for name in (*NEWEST_FIRST, "previous.tmp"))
+        if last.exists():
+            link.unlink(missing_ok=True)
+            os.link(last, link)  # a second name, so that there is a last.ckpt at every moment
+            os.replace(link, previous)
+        os.replace(temporary, last)
+
+    def complete(self) -> None:
+        """Nothing goes on from a finished run."""
+        (self.directory / "previous.ckpt").unlink(missing_ok=True)
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}

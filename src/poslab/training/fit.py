@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import tempfile
 import warnings
+from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,17 +24,19 @@ from ..data.text import describe
 from ..errors import Interrupted, UsageError
 from ..evaluators import EVALUATORS
 from ..evaluators.processes import Processes
+from ..lock import held
 from . import run_directory
 from .checkpoints import Checkpoints
 from .console import log_to, quiet
 from .evaluation import Evaluation
 from .hardware import trainer_arguments
+from .identity import LOCK
 from .interrupt import Interrupt
 from .loggers import finish_wandb, wandb_logger
 from .metrics import MetricsFile, Record
-from .plan import plan, settle_length
-from .progress import Bar, Lines
-from .start import Start, from_run, resumed
+from .plan import plan
+from .progress import REPORT, Bar, Lines, Report
+from .start import Start, begin, from_run
 
 log = logging.getLogger("poslab")
 
@@ -46,7 +50,7 @@ def fit(config: dict[str, Any]) -> Path:
     if config["debug"]:
         return _debug(config)
     quiet()
-    start = resumed(config) if config["resume"] else Start(settle_length(config))
+    start = begin(config)
     config = start.config
     trainer = _trainer(config)
     L.seed_everything(config["seed"], verbose=False)
@@ -66,6 +70,19 @@ def fit(config: dict[str, Any]) -> Path:
     loaders = Loaders(data, training, min(config["evaluate"]["batch_size"], len(data.val)), config["workers"])
 
     directory = start.directory or run_directory.make(config)
+    busy = f"{run_directory.shown(directory)}: process {{process}} is training it; wait, or stop that one."
+    with held(directory / LOCK, busy) if trainer.is_global_zero else nullcontext():
+        _train(start, directory, trainer, task, loaders, [str(warning.message) for warning in warned])
+    if trainer.is_global_zero:
+        if not config["evaluate"]["skip"]:
+            _evaluate(directory, config, trainer.strategy.root_device)
+        log.info(f"run:     {run_directory.shown(directory)}")
+    return directory
+
+
+def _train(start: Start, directory: Path, trainer: L.Trainer, task: Any, loaders: Loaders, warned: list[str]) -> None:
+    """Train `task` to its last step and keep the run directory true; `warned` is what its making had to say."""
+    config, model, data, training = start.config, task.model, task.data, task.training_order
     place, main = run_directory.shown(directory), trainer.is_global_zero
     console = log_to(directory, main)
     record, checkpoints = Record(), Checkpoints(directory / "checkpoints")
@@ -73,6 +90,8 @@ def fit(config: dict[str, Any]) -> Path:
     trainer.callbacks += [record, checkpoints, Interrupt(checkpoints), watch]  # type: ignore[attr-defined]
     if config["evaluate_every"]:
         trainer.callbacks.insert(0, _evaluation(config, data))  # type: ignore[attr-defined]
+    if main and REPORT in os.environ:
+        trainer.callbacks.append(Report(Path(os.environ[REPORT]), directory))  # type: ignore[attr-defined]
     trainer.loggers = [MetricsFile(directory, training.steps_per_epoch, start.step)]
     if config["logger"]["wandb"]:
         trainer.loggers.append(wandb_logger(config["logger"]["wandb"], directory, config))
@@ -85,13 +104,13 @@ def fit(config: dict[str, Any]) -> Path:
 
     summary = run_directory.Summary(directory, seed=config["seed"], data_hash=data.fingerprint(), steps=start.step)
     if main:
-        total, position = (sum(p.numel() for p in m.parameters()) for m in (model, model.trunk.position))  # type: ignore
+        total, position = (sum(p.numel() for p in m.parameters()) for m in (model, model.trunk.position))
         summary.save(parameters=total, position_parameters=position)
         summary.save(**run_directory.environment(trainer.strategy.root_device))
         words = config["choices"]
         log.info(f"{words['model']} with pos={words['pos']}: {total:,} parameters, {position:,} of them positions")
-        for warning in warned:
-            log.info(f"note: {warning.message}")
+        for note in [*start.notes, *warned]:
+            log.info(f"note: {note}")
         log.info(describe(data))
         going_on = f", going on after step {start.step:,}" if start.step else ""
         log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {place}")
@@ -112,13 +131,10 @@ def fit(config: dict[str, Any]) -> Path:
             summary.save(best=checkpoints.best, last=task.validation)
             if status == "interrupted":
                 log.info(f"stopped after step {trainer.global_step:,}, saved; python train.py resume={place} goes on")
+            if status == "complete":
+                checkpoints.complete()
         if config["logger"]["wandb"]:
             finish_wandb(code)
-    if main:
-        if not config["evaluate"]["skip"]:
-            _evaluate(directory, config, trainer.strategy.root_device)
-        log.info(f"run:     {place}")
-    return directory
 
 
 def _trainer(config: dict[str, Any]) -> L.Trainer:
@@ -130,7 +146,7 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
             raise UsageError("optim.ema averages whole models: leave it out under hardware=fsdp.")
         callbacks.append(EMAWeightAveraging(decay=config["optim"]["ema"]))
     if not config["evaluate"]["skip"] or config["evaluate_every"]:
-        check_options(config["evaluate"])  # now, not after hours of training
+        check_options(config["evaluate"] | {"skip": False})  # now, not after hours of training
     if config["logger"]["wandb"] and find_spec("wandb") is None:
         raise UsageError("logger=wandb needs the wandb package: pip install -e '.[wandb]'.")
     trainer = L.Trainer(
@@ -145,8 +161,10 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
         enable_model_summary=False,
         logger=False,
     )
-    if trainer.world_size > 1 and config["sweep"]:
-        raise UsageError("In a sweep each job has one device for now: hardware.devices=1, or run the jobs one by one.")
+    if trainer.world_size > 1 and config["multirun"]:  # the other processes would sweep again, each for itself
+        raise UsageError(
+            "hydra/launcher=basic runs all jobs in this process, on one device: leave it out, or hardware.devices=1."
+        )
     return trainer
 
 

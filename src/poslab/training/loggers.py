@@ -41,7 +41,7 @@ def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
     for name, value in config.items():
         if isinstance(value, dict):
             leaves |= flat(value, f"{prefix}{name}.") if name != "choices" else {}
-        elif name not in ("overrides", "sweep", "_target_", "_partial_"):
+        elif name not in ("overrides", "multirun", "_target_", "_partial_"):
             leaves[prefix + name] = value
     return leaves
 

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
+from pathlib import Path
 from typing import Any
 
 import lightning as L
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
+
+from ..sweep.job import REPORT, brief
+from .run_directory import write
+
+__all__ = ["REPORT", "Bar", "Lines", "Report"]
 
 log = logging.getLogger("poslab")
 
@@ -86,9 +93,21 @@ class Lines(L.Callback):
         log.info(f"step {step:,} of {trainer.max_steps:,}: {loss}val {brief(module.validation)}, {left:.0f} s left")
 
 
-def brief(metrics: dict[str, float]) -> str:
-    """ "loss 0.123 accuracy 98.4 %" """
-    return " ".join(
-        f"{name} {100 * value:.1f} %" if name == "accuracy" else f"{name.replace('_', ' ')} {value:.3f}"
-        for name, value in metrics.items()
-    )
+class Report(L.Callback):
+    """Tells a sweep how its job gets on: run directory, step and loss in a small file, twice a second at most."""
+
+    def __init__(self, path: Path, directory: Path) -> None:
+        self.path, self.directory = path, directory
+        self._last = 0.0
+
+    def on_train_start(self, trainer: L.Trainer, module: Any) -> None:
+        self._write(trainer, {})
+
+    def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+        if time.monotonic() - self._last >= 0.5:  # reading the loss waits for the device
+            self._write(trainer, {"loss": float(module.latest["loss"])})
+
+    def _write(self, trainer: L.Trainer, more: dict[str, Any]) -> None:
+        facts = {"directory": str(self.directory), "step": trainer.global_step, "steps": trainer.max_steps, **more}
+        write(self.path, json.dumps(facts))
+        self._last = time.monotonic()

@@ -7,7 +7,7 @@ import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 from itertools import count
@@ -24,11 +24,18 @@ AGREED = "POSLAB_RUN_DIRECTORY"  # the directory that rank 0 made, for the proce
 def make(config: dict[str, Any]) -> Path:
     """`runs/<time>_<model>_<pos>_<data>_s<seed>/`, new and ours alone: a second launch in the same second
     gets `-2`. Writes config.yaml. In a job of several processes all of them get the directory of rank 0."""
+    directory = agreed(lambda: _make_new(config))
+    assert directory is not None
+    return directory
+
+
+def agreed(choose: Callable[[], Path | None]) -> Path | None:
+    """What rank 0 chooses; the other processes of its job wait for it under torchrun, or were started with it."""
     if AGREED in os.environ:
         return Path(os.environ[AGREED])
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        return _agree_under_torchrun(config)
-    return _make_new(config)
+        return _agree_under_torchrun(choose)
+    return choose()
 
 
 @contextmanager
@@ -57,12 +64,12 @@ def _make_new(config: dict[str, Any]) -> Path:
         except FileExistsError:
             number += 1
     (directory / "checkpoints").mkdir()
-    recorded = {key: value for key, value in config.items() if key not in ("overrides", "sweep")}
+    recorded = {key: value for key, value in config.items() if key not in ("overrides", "multirun")}
     write(directory / "config.yaml", yaml.safe_dump(recorded, sort_keys=False))
     return directory
 
 
-def _agree_under_torchrun(config: dict[str, Any]) -> Path:
+def _agree_under_torchrun(choose: Callable[[], Path | None]) -> Path | None:
     from datetime import timedelta
 
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
@@ -72,8 +79,9 @@ def _agree_under_torchrun(config: dict[str, Any]) -> Path:
     restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     key = f"poslab/{os.environ['TORCHELASTIC_RUN_ID']}/{restart}/{next(_jobs)}"
     if os.environ["RANK"] == "0":
-        store.set(key, str(_make_new(config)))
-    return Path(store.get(key).decode())
+        store.set(key, str(choose() or "none"))
+    chosen = store.get(key).decode()
+    return None if chosen == "none" else Path(chosen)
 
 
 def shown(directory: Path) -> Path:

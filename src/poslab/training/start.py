@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -13,12 +14,13 @@ from torch import nn
 
 from ..errors import UsageError
 from ..positions import PositionEncoding
-from ..run import load_run
+from ..run import Run, load_run
+from . import run_directory
+from .checkpoints import NEWEST_FIRST
+from .identity import FREE, unfinished
+from .plan import settle_length
 
 log = logging.getLogger("poslab")
-
-# what may differ from the run that is resumed: none of it changes what is learned
-FREE = ("resume", "hardware", "evaluate", "logger", "runs", "reports", "workers", "compile", "device_batch_size")
 
 
 @dataclass(frozen=True)
@@ -30,32 +32,69 @@ class Start:
     checkpoint: Path | None = None
     step: int = 0
     data_hash: str | None = None
+    notes: tuple[str, ...] = ()  # what a person should know about it
 
 
-def resumed(config: dict[str, Any]) -> Start:
-    """The run in `config["resume"]`, with its own configuration, from its last checkpoint.
+def begin(config: dict[str, Any]) -> Start:
+    """Where `config["resume"]` says that the training begins.
 
-    UsageError where it is finished or never saved, or where a word on the command line would change it.
+    A directory: the run in it, with its own configuration, from its last checkpoint. UsageError where it is
+    finished or never saved, or where a word on the command line would change it. auto: the newest unfinished run
+    of this configuration in `config["runs"]`, even if it never saved, or a new one. null: a new one.
     """
+    if not config["resume"]:
+        return Start(settle_length(config))
+    typed = [word.partition("=")[0].lstrip("+") for word in config["overrides"]]
+    if config["resume"] == "auto":
+        config = settle_length(config)
+        directory = run_directory.agreed(lambda: getattr(unfinished(config), "directory", None))
+        if directory is None:
+            return Start(config, notes=(f"resume=auto: {config['runs']} has no unfinished run like this, it is new",))
+        return going_on(load_run(directory), config, [key for key in typed if is_free(key)], saved=False)
     run = load_run(config["resume"])
     if run.summary["status"] == "complete":
         raise UsageError(f"{run.directory} is finished: evaluate it with python eval.py runs={run.directory}")
-    typed = {word: word.split("=")[0].lstrip("+") for word in config["overrides"]}
-    if words := [word for word, key in typed.items() if key.split(".")[0] not in FREE]:
+    if words := [word for word, key in zip(config["overrides"], typed) if not is_free(key)]:
         raise UsageError(f"resume= goes on with the run's own configuration: leave out {' '.join(words)}.")
-    going_on = deepcopy(run.config)
-    for key in typed.values():
-        node, value = going_on, config
+    return going_on(run, config, typed)
+
+
+def is_free(key: str) -> bool:
+    return key.split(".")[0] in FREE
+
+
+def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = True) -> Start:
+    """A run from its newest checkpoint, under its own configuration and the `typed` keys of another.
+
+    UsageError where no checkpoint can be read; a run that need not have `saved` one starts over in its directory.
+    """
+    merged = deepcopy(run.config) | {key: config[key] for key in ("overrides", "multirun")}
+    for key in typed:
+        node, value = merged, config
         *way, last = key.split(".")
         for name in way:
             node, value = node.setdefault(name, {}), value[name]
         node[last] = value[last]  # a whole group where one was chosen, hardware=cpu
-    going_on["choices"] |= {key: config["choices"][key] for key in typed.values() if key in config["choices"]}
-    if (going_on["hardware"]["strategy"] == "fsdp") != (run.config["hardware"]["strategy"] == "fsdp"):
+    merged["choices"] |= {key: config["choices"][key] for key in typed if key in config["choices"]}
+    if (merged["hardware"]["strategy"] == "fsdp") != (run.config["hardware"]["strategy"] == "fsdp"):
         raise UsageError("resume= cannot change to or from hardware=fsdp, whose optimiser state is kept otherwise.")
-    path = run.checkpoint("last")
-    step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
-    return Start(going_on, run.directory.absolute(), path, step, run.summary.get("data_hash"))
+    begun = Start(merged, run.directory.absolute(), data_hash=run.summary.get("data_hash"))
+    paths = [path for path in (run.directory / "checkpoints" / name for name in NEWEST_FIRST) if path.exists()]
+    step: int | None = None
+    notes: list[str] = []
+    for path in paths:
+        try:
+            step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
+            break
+        except (RuntimeError, OSError, EOFError, KeyError, UnpicklingError) as error:
+            notes.append(f"{path} cannot be read ({str(error).splitlines()[0]})")
+    if step is None and not saved:
+        return replace(begun, notes=tuple(f"{note}: starting over" for note in notes))
+    if step is None:
+        why = f"its checkpoints cannot be read: {'; '.join(notes)}" if notes else "it stopped before it saved one"
+        raise UsageError(f"{run.directory} has no checkpoint to go on from, {why}. Train it anew, without resume=.")
+    notes = [f"{note}: going on from {path.name}, step {step:,}" for note in notes]
+    return replace(begun, checkpoint=path, step=step, notes=tuple(notes))
 
 
 def from_run(model: nn.Module, directory: str) -> None:

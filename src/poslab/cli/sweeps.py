@@ -1,0 +1,29 @@
+"""What a command line may say about sweeps."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from ..errors import UsageError
+
+
+def check_sweep_keys(overrides: Sequence[str], multirun: bool) -> None:
+    """UsageError where sweep=, resume= and -m do not go together."""
+    given = dict(override.partition("=")[::2] for override in overrides)
+    name, resume = given.get("sweep", "null"), given.get("resume", "null")
+    local = given.get("hydra/launcher", "local") == "local"
+    multirun = multirun or given.get("hydra.mode") == "MULTIRUN"
+    if name != "null" and not re.fullmatch(r"\w[\w.-]*", name):
+        raise UsageError(f"sweep={name}: a name becomes a folder, letters, digits, and . _ - between them.")
+    if name != "null" and not multirun:
+        raise UsageError(f"sweep={name}: add -m, which makes one run for each combination of values.")
+    if name != "null" and not local:
+        raise UsageError(f"sweep={name}: only hydra/launcher=local keeps sweeps; leave out hydra/launcher.")
+    if resume != "null" and multirun and local:
+        raise UsageError(f"resume={resume}: a sweep goes on by its name, sweep=NAME; one run without -m.")
+    if multirun and local and "TORCHELASTIC_RUN_ID" in os.environ:
+        raise UsageError(
+            "-m under torchrun: each process would sweep. Leave torchrun out; hardware=ddp starts processes."
+        )
