@@ -76,12 +76,12 @@ def prepare(work: Work, name: str, stack: ExitStack) -> bool:
         if flags.runs:
             missing(configs, checked, flags.overrides)
             check_pairs(configs, checked)
-            check_sweep_keys(flags.overrides, flags.multirun)
+            check_sweep_keys(flags.overrides, flags.multirun, checked.composed[0].multirun)
         if words:
             flags.overrides.append(f"hydra.searchpath=[{more[-1]}]")
     switches = [argument for argument in sys.argv[1:] if argument not in flags.overrides]
     set_by_hand = {override.partition("=")[0] for override in flags.overrides}
-    if (flags.multirun or "hydra.mode" in set_by_hand) and "hydra.sweep.dir" not in set_by_hand:
+    if "hydra.sweep.dir" not in set_by_hand:
         scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="poslab-"))
         flags.overrides.append(f"hydra.sweep.dir='{scratch}'")  # Hydra keeps the multirun.yaml of a sweep there
     sys.argv[1:] = [*flags.overrides, *switches]

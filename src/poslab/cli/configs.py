@@ -32,6 +32,7 @@ class Composed:
 
     values: dict[str, Any]
     choices: dict[str, Any]  # group -> word, list of words, or None
+    multirun: bool = False  # an experiment says that it is a sweep
 
     @cached_property
     def nodes(self) -> dict[str, Any]:
@@ -91,7 +92,7 @@ class Configs:
         for override in self.parser.parse_overrides(overrides):  # Hydra forgets the words of a list
             if override.key_or_group in self.groups and isinstance(override.value(), list):
                 choices[override.key_or_group] = override.value()
-        return Composed(values, choices)  # type: ignore[arg-type]
+        return Composed(values, choices, whole.hydra.mode is RunMode.MULTIRUN)  # type: ignore[arg-type]
 
     def is_group(self, name: str) -> bool:
         return name in self.groups or self.loader.repository.group_exists(name)

@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from ..errors import UsageError
 
 
-def check_sweep_keys(overrides: Sequence[str], multirun: bool) -> None:
-    """UsageError where sweep=, resume= and -m do not go together."""
+def check_sweep_keys(overrides: Sequence[str], flag: bool, experiment: bool) -> None:
+    """UsageError where sweep=, resume= and -m do not go together; `flag` is -m, or the experiment is a sweep."""
     given = dict(override.partition("=")[::2] for override in overrides)
     name, resume = given.get("sweep", "null"), given.get("resume", "null")
     local = given.get("hydra/launcher", "local") == "local"
-    multirun = multirun or given.get("hydra.mode") == "MULTIRUN"
+    multirun = flag or given.get("hydra.mode", "MULTIRUN" if experiment else "RUN") == "MULTIRUN"
     if name != "null" and not re.fullmatch(r"\w[\w.-]*", name):
         raise UsageError(f"sweep={name}: a name becomes a folder, letters, digits, and . _ - between them.")
     if name != "null" and not multirun:

@@ -28,6 +28,7 @@ def command(
     kept = [override for override in job if override.lstrip("+").partition("=")[0] not in ours]
     kept += [f"{key}={value}" for key, value in ours.items()]
     folder = f"file://{Path(gettempdir()) / SCRATCH}"  # each job writes its compositions itself
+    kept.append("hydra.mode=RUN")  # whatever an experiment says
     kept += [each for each in hydra if not each.lstrip("+").startswith(OF_THE_SWEEP) and folder not in each]
     where = {"--config-path": flags.config_path, "--config-name": flags.config_name, "--config-dir": flags.config_dir}
     switches = [word for flag, value in where.items() if value for word in (flag, value)]
