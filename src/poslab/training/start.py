@@ -87,7 +87,7 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
             step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
             break
         except (RuntimeError, OSError, EOFError, KeyError, UnpicklingError) as error:
-            notes.append(f"{path} cannot be read ({str(error).splitlines()[0]})")
+            notes.append(f"{path} cannot be read ({type(error).__name__})")
     if step is None and not saved:
         return replace(begun, notes=tuple(f"{note}: starting over" for note in notes))
     if step is None:
