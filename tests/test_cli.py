@@ -219,12 +219,14 @@ def test_a_right_line_passes(train: Configs, line: str) -> None:
     ("line", "fragment"),
     [
         ("", "runs is missing: python eval.py runs='runs/*'"),
-        ("device=cpu", "runs is missing"),
+        ("hardware=cpu", "runs is missing"),
         ("runs=", "a value is missing: a run directory, a quoted glob"),
         ("runs=5", "5 is not a run directory"),
         ("runs=a,b", "or write runs=[a,b] for one list"),
-        ("runs=a device=gpu", "not one of auto, cpu, cuda."),
-        ("runs=a pos=rope", "there are runs, report, reports, device, variants, evaluate."),
+        ("runs=a hardware=tpu", "hardware=cpu"),
+        ("runs=a evaluate=[length,blocks]", ""),
+        ("runs=a evaluate=[length,lenth]", "the nearest is evaluate=length"),
+        ("runs=a pos=rope", "there are runs, report, reports, baseline, variants, hardware, evaluate."),
         ("runs=a model.dim=4", "there are runs"),
         ("runs=a evaluate=non", "evaluate=none"),
         ("runs=a report=5", "not a word or null"),
@@ -477,7 +479,7 @@ def test_a_mistake_runs_nothing(launch: Any, capsys: pytest.CaptureFixture[str],
 
 def test_eval_runs(launch: Any) -> None:
     code, [config] = launch("runs=[a,b]", name="eval")
-    assert (code, config["runs"], config["choices"]) == (0, ["a", "b"], {"evaluate": "auto"})
+    assert (code, config["runs"], config["choices"]) == (0, ["a", "b"], {"evaluate": "auto", "hardware": "auto"})
 
 
 def test_flags_of_hydra_still_work(launch: Any, capsys: pytest.CaptureFixture[str]) -> None:
