@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +20,11 @@ from poslab.data.digits import Digits
 from poslab.data.passkey import Passkey
 from poslab.data.reverse import Reverse
 from poslab.data.synthetic import Synthetic
-from poslab.data.text import IGNORE
-from poslab.evaluators import Length, Recall
+from poslab.data.text import IGNORE, ByteText
+from poslab.evaluators import Length, Recall, figures
+from poslab.evaluators.groups import make_groups
+from poslab.evaluators.lines import Subject
+from poslab.evaluators.results import COLUMNS
 from poslab.models import GPT
 from poslab.models.cache import Cache
 from poslab.positions import NotDefined
@@ -126,10 +131,35 @@ def test_a_gpt_learns_it(data: Synthetic, sizes: list[int]) -> None:
         assert measured.value("exact_match") > 0.5 > 5 * measured.value("chance")
 
 
+def test_a_figure_shows_what_guessing_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At every length that some encoding is defined at."""
+    drawn: list[Any] = []
+    monkeypatch.setattr(figures, "save", lambda path, figure, axes, group: drawn.append(axes))
+    subjects = []
+    for pos, lengths in (("rope", ("2", "4")), ("learned", ("2",))):
+        words = {"pos": pos, "seed": "0", "model": "gpt", "data": "copy", "train_size": "2", "reference": "2"}
+        rows = [
+            dict.fromkeys(COLUMNS, "")
+            | {"size": size, "metric": metric, "value": value, "ci_low": value, "ci_high": value, "status": "ok"}
+            for size in lengths
+            for metric, value in (("exact_match", "0.5"), ("chance", str(4.0 ** -int(size))), ("loss", "1"))
+        ]
+        subjects.append(Subject(pos, **words, budget="", settings={}, identity="", rows=rows))
+    exact, loss = make_groups(subjects, Recall)[0]
+    for group in (exact, loss):
+        figures.draw(tmp_path / "figure.png", group, Recall, ["learned", "rope"])
+    lines = {line.get_label(): line for line in drawn[0].get_lines()}
+    assert [*lines["chance"].get_xdata()] == [2, 4]
+    assert [*lines["chance"].get_ydata()] == pytest.approx([100 / 16, 100 / 256])
+    assert "chance" not in {line.get_label() for line in drawn[1].get_lines()}
+
+
 def test_what_is_asked_of_whom() -> None:
     recall = Recall(ratios=[0.5, 2])
     data = Associative(4, keys=8)
-    assert recall.suits(data) and not recall.suits(Digits()) and not Length().suits(data)
+    texts = ByteText({name: [b"dense text"] for name in ("train", "val", "test")}, context=4)
+    assert recall.suits(data) and not recall.suits(Digits()) and not recall.suits(texts)
+    assert Length().suits(texts) and not Length().suits(data)
     assert recall.sizes(data) == [(2,), (4,), (8,)] and recall.trained(data) == (4,)
     assert recall.protocol(data) == "recall the value of each key, 1,000 problems of each length in pairs"
     model = GPT(vocab=data.vocab, context=data.context, pos=partial(Learned), dim=16, heads=2, depth=1)

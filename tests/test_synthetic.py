@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import permutations
 
 import pytest
 import torch
@@ -37,7 +38,7 @@ CASES = {
     "reverse": (Reverse(6, symbols=30), lambda text: text.split("|")[0][::-1], lambda n: (2 * n + 1, n)),
     "addition": (Addition(5), added, lambda n: (3 * n + 3, n + 1)),
     "plain": (Addition(5, order="plain"), lambda text: added(text, plain=True), lambda n: (3 * n + 3, n + 1)),
-    "passkey": (Passkey(9, digits=3), lambda text: re.search(r"#(\d{3})", text)[1], lambda n: (n + 8, 3)),  # type: ignore[index]
+    "passkey": (Passkey(9, digits=3), lambda text: re.search(r"#(\d{3}).*#", text)[1], lambda n: (n + 8, 3)),  # type: ignore[index]
     "associative": (Associative(6, keys=12, values=4), associated, lambda n: (4 * n, n)),
 }
 
@@ -74,10 +75,11 @@ def test_another_solver_finds_the_targets(name: str) -> None:
 def test_a_sample_is_a_function_of_its_number(name: str) -> None:
     data, _, _ = CASES[name]
     batch = data.train[torch.arange(50)]
-    alone = data.train[torch.tensor([31, -1, 4])]
+    padded = data.train[torch.cat((torch.tensor([-1]), torch.arange(50).flip(0)))]
     for key in ("inputs", "targets"):
-        assert torch.equal(alone[key][[0, 2]], batch[key][[31, 4]])
-    assert (alone["targets"][1] == IGNORE).all() and (alone["inputs"][1] == data.padding).all()
+        assert torch.equal(padded[key][1:], batch[key].flip(0))
+        assert torch.equal(data.train[torch.tensor([31, 4])][key], batch[key][[31, 4]])
+    assert (padded["targets"][0] == IGNORE).all() and (padded["inputs"][0] == data.padding).all()
     assert len(data.fingerprint()) == 16
 
 
@@ -101,6 +103,18 @@ def test_symbols_are_equally_likely() -> None:
     orders = draw.order(3)
     assert torch.equal(orders.sort(dim=1).values, torch.arange(3).expand(4000, 3))
     assert (orders @ torch.tensor([9, 3, 1])).unique(return_counts=True)[1].min() > 4000 / 6 * 0.85
+
+
+def test_what_is_asked_for_may_be_anywhere() -> None:
+    keys = Passkey(9, digits=3)
+    places = torch.tensor([text.index("#") for text, _ in written(keys, keys.at(9, 1000)[torch.arange(1000)])])
+    assert places.bincount(minlength=10).min() > 100 * 0.6  # four deviations
+    pairs = Associative(3, keys=5)
+    texts = [text for text, _ in written(pairs, pairs.at(3, 1000)[torch.arange(1000)])]
+    orders = [tuple(text[:6:2].index(key) for key in text[6::2]) for text in texts]
+    assert min(orders.count(order) for order in permutations(range(3))) > 1000 / 6 * 0.7
+    met = torch.tensor([ord(key) for text in texts for key in text[:6:2]]).unique(return_counts=True)[1]
+    assert len(met) == 5 and met.min() > 600 * 0.8
 
 
 @pytest.mark.parametrize(
