@@ -33,6 +33,7 @@ POS = {
 DATA = {
     "digits": {"_target_": "poslab.data.digits.Digits"},
     "copy": {"_target_": "poslab.data.copy.Copy", "length": 4, "symbols": 4, "samples": 320},
+    "associative": {"_target_": "poslab.data.associative.Associative", "length": 2, "keys": 8, "samples": 320},
     "stdlib": {"_target_": "poslab.data.stdlib.Stdlib", "context": 16},
 }
 TRUNK = {"_partial_": True, "dim": 16, "heads": 2, "depth": 1}
@@ -79,6 +80,7 @@ def settings(runs: Any, root: Path, **more: Any) -> dict[str, Any]:
         "confidence": 0.95,
         "resolution": {"sizes": None, "ratios": [1, 1.5]},
         "length": {"sizes": [4, 8, 16], "ratios": [1], "history": None, "targets": 4, "count": 40},
+        "recall": {"sizes": [2, 4, 8], "ratios": [1], "count": 40},  # a copy of L symbols reads 2L tokens
     }
     for name, value in more.items():
         evaluate[name] = evaluate[name] | value if isinstance(value, dict) else value
@@ -111,7 +113,7 @@ def test_only_what_is_missing_is_computed(tmp_path: Path, calls: Counter) -> Non
     first = compare(settings(run, tmp_path), quiet=True)
     rows = read(first)
     assert set(calls) == {4, 8, 16} and first == tmp_path / "reports" / "one"
-    assert [row["status"] for row in rows] == ["ok"] * 6
+    assert [row["status"] for row in rows] == ["ok"] * 3 * 4
     assert {row["data"] for row in rows} == {"copy"} and "; data " in rows[0]["protocol"]
     calls.clear()
     # moved and renamed, and still the same checkpoint
@@ -122,48 +124,48 @@ def test_only_what_is_missing_is_computed(tmp_path: Path, calls: Counter) -> Non
     compare(again, quiet=True)
     assert not calls and read(first) == rows
     assert "renamed" in (first / "report.md").read_text()
-    longer = settings(moved, tmp_path, length={"sizes": [4, 8, 16, 32]}) | {"report": "one"}
+    longer = settings(moved, tmp_path, recall={"sizes": [2, 4, 8, 16]}) | {"report": "one"}
     compare(longer, quiet=True)
-    assert set(calls) == {32} and read(first)[:6] == rows and len(read(first)) == 8
+    assert set(calls) == {32} and read(first)[:12] == rows and len(read(first)) == 16
     calls.clear()
-    compare(settings(moved, tmp_path, length={"count": 20}) | {"report": "one"}, quiet=True)
-    assert set(calls) == {4, 8, 16} and len(read(first)) == 14  # another protocol is another row
+    compare(settings(moved, tmp_path, recall={"count": 20}) | {"report": "one"}, quiet=True)
+    assert set(calls) == {4, 8, 16} and len(read(first)) == 28  # another protocol is another row
 
 
 def test_a_failing_size_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    runs = [make_run(tmp_path / "runs", pos, pos) for pos in ("learned", "none")]
-    broken = make_run(tmp_path / "runs", "broken", "rope")
+    runs = [make_run(tmp_path / "runs", pos, pos, "associative") for pos in ("learned", "none")]
+    broken = make_run(tmp_path / "runs", "broken", "rope", "associative")
     torch.save({"state_dict": {"model.nothing": torch.zeros(1)}}, broken / "checkpoints" / "last.ckpt")
     unfinished = make_run(tmp_path / "runs", "unfinished", "rope", seed=2)
     (unfinished / "checkpoints" / "last.ckpt").unlink()
     forward, full = GPT.forward, True
 
     def hungry(self, tokens, **more):
-        if full and tokens.shape[1] == 16:
+        if full and tokens.shape[1] == 15:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return forward(self, tokens, **more)
 
     monkeypatch.setattr(GPT, "forward", hungry)
-    config = settings(tmp_path / "runs" / "*", tmp_path, length={"sizes": [7, 8, 16, 24]})
+    config = settings(tmp_path / "runs" / "*", tmp_path, recall={"sizes": [2, 4, 6, 9]})
     report = compare(config)
     told = capsys.readouterr().out
     assert "unfinished has no last checkpoint" in told and "left out" in told
     assert told.count(" sizes in ") == 3 and "\x1b" not in told and str(report / "results.csv") in told
     status = {(row["run"], row["size"]): row["status"] for row in read(report)}
-    assert len(runs) == 2 and status["none", "8"] == status["none", "24"] == status["learned", "8"] == "ok"
-    assert status["none", "7"] == "not defined: A copy of L symbols has 2L tokens: size 7 is odd."
-    assert status["none", "16"] == status["learned", "16"] == "out of memory"
-    assert status["learned", "24"].startswith("not defined: ") and "8" in status["learned", "24"]
-    assert status["broken", "8"].startswith("failed: ") and "\n" not in status["broken", "8"]
+    assert len(runs) == 2 and status["none", "2"] == status["none", "6"] == status["learned", "2"] == "ok"
+    assert status["none", "9"] == "not defined: 9 pairs want 9 keys, there are 8: raise data.keys in training."
+    assert status["none", "4"] == status["learned", "4"] == "out of memory"
+    assert status["learned", "6"].startswith("not defined: ") and "7" in status["learned", "6"]
+    assert status["broken", "2"].startswith("failed: ") and "\n" not in status["broken", "2"]
     # the next call tries again, and the new row takes the place of the old one
     full = False
     compare(config, quiet=True)
     assert capsys.readouterr().out == ""
     status = {(row["run"], row["size"]): row["status"] for row in read(report)}
-    assert status["none", "16"] == "ok" and status["learned", "16"].startswith("not defined: ")
-    assert len([row for row in read(report) if row["run"] == "learned"]) == 2 + 3  # two metrics, three sizes without
+    assert status["none", "4"] == "ok" and status["learned", "4"].startswith("not defined: ")
+    assert len([row for row in read(report) if row["run"] == "learned"]) == 4 + 3  # four metrics, three sizes without
     text = (report / "report.md").read_text()
-    assert "not defined (" in text and "Learned has positions up to 8" in text and "failed (" in text
+    assert "not defined (" in text and "Learned has positions up to 7" in text and "failed (" in text
 
 
 def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) -> None:
@@ -182,10 +184,10 @@ def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) ->
     text = (report / "report.md").read_text()
     assert "python eval.py runs='runs/demo/*'" in text and "twin has the same checkpoint" in text
     assert text.count("\n### ") == 3 and "numbers of different sections are not comparable" in text
-    section = text.split("### gpt on copy, trained at 8 for 20 steps of 32 (640 samples)")[1].split("###")[0]
+    section = text.split("### gpt on copy, trained at 4 for 20 steps of 32 (640 samples)")[1].split("###")[0]
     blocks = [[line for line in block.splitlines() if line.startswith("| ")] for block in section.split("\n\n")]
-    accuracy, apart, loss, _ = (block for block in blocks if block)
-    assert accuracy[0] == "| encoding | seeds | 4 | **8** | 16 |" and len(accuracy) == len(loss) == 4
+    _, _, accuracy, apart, loss, _ = (block for block in blocks if block)
+    assert accuracy[0] == "| encoding | seeds | 2 | **4** | 8 |" and len(accuracy) == len(loss) == 4
     assert len(apart) == 3 and apart[2].startswith("| learned |") and "minus that of **rope** on the same" in section
     assert all(cell.rstrip().endswith(("better", "worse", "=")) for cell in apart[2].split("|")[2:4])
     lines = accuracy
@@ -193,7 +195,7 @@ def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) ->
     assert "whole image (crop ratio 1), bilinear, antialias" in text and "does not divide into patches" in text
     assert "brackets are the interval over its samples" in text.lower()
     figures = sorted(path.name for path in (report / "figures").iterdir())
-    assert figures == ["length-2.png", "length.png", "resolution.png"]
+    assert figures == ["recall-2.png", "recall.png", "resolution.png"]
     for figure in figures:
         assert f"(figures/{figure})" in text and (report / "figures" / figure).stat().st_size > 10_000
 
@@ -244,7 +246,7 @@ def test_what_a_person_can_mend(tmp_path: Path) -> None:
         ({"checkpoint": "first"}, "last, best"),
         ({"checkpoint": "best"}, "no best checkpoint"),
         ({"confidence": 95}, "0.95"),
-        ({"length": {"sizes": ["8x8"]}}, "is no size"),
+        ({"recall": {"sizes": ["8x8"]}}, "is no size"),
     ):
         with pytest.raises(UsageError, match=sentence):
             compare(settings(run, tmp_path, **options), quiet=True)
@@ -295,7 +297,7 @@ def test_scaling_without_retraining(tmp_path: Path) -> None:
     assert {variant for run, variant, _ in loss if run == "one"} == set(names)
     assert {variant for run, variant, _ in loss if run == "two"} == {""}
     assert len({loss["one", name, trained] for name in names}) == 1
-    assert len({loss["one", name, "16"] for name in names}) == 4
+    assert len({loss["one", name, "8"] for name in names}) == 4
     text = (report / "report.md").read_text()
     assert all(f"rope {name}".strip() in text for name in names)
 

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from poslab.data.augment import random_affine
-from poslab.data.copy import Copy
 from poslab.data.digits import Digits
 from poslab.data.images import ImageData, ImageSplit, stratified
 from poslab.data.mnist5k import MNIST5k
@@ -45,7 +44,6 @@ def test_evaluation_leaves_pixels_alone_at_their_own_size() -> None:
 def test_padding_weighs_nothing() -> None:
     batch = Digits().test[torch.tensor([5, -1])]
     assert batch["weight"].tolist() == [True, False]
-    assert (Copy().train[torch.tensor([-1])]["targets"] == IGNORE).all()
 
 
 def draw(total: int, rows: slice, x: torch.Tensor, **how: float) -> torch.Tensor:
@@ -145,21 +143,6 @@ def test_windows_score_the_same_bytes_at_every_length() -> None:
 def test_too_little_text_is_a_sentence() -> None:
     with pytest.raises(ValueError, match="holds 4 bytes"):
         byte_text(3)
-
-
-def test_copy_asks_for_the_second_half_only() -> None:
-    data = Copy(length=5, symbols=7)
-    batch = data.train[torch.arange(50)]
-    assert batch["inputs"].shape == (50, 10) and (batch["inputs"][:, 5] == 7).all()
-    assert torch.equal(batch["targets"][:, 5:], batch["inputs"][:, :5])
-    assert (batch["targets"][:, :5] == IGNORE).all()
-    assert torch.equal(data.train[torch.tensor([31, 4])]["inputs"], batch["inputs"][[31, 4]])
-    assert not torch.equal(data.train[torch.arange(9)]["inputs"], data.test[torch.arange(9)]["inputs"])
-    counts = Copy(length=16).train[torch.arange(2000)]["inputs"][:, :16].flatten().bincount()
-    assert counts.min() > 0.9 * counts.float().mean()
-    assert data.decode(data.encode("abc|")) == "abc|"
-    with pytest.raises(ValueError, match="letters a"):
-        data.encode("xyz")
 
 
 def test_image_size_may_be_one_number_or_two() -> None:

@@ -16,7 +16,7 @@ from poslab.data.copy import Copy
 from poslab.data.digits import Digits
 from poslab.data.images import ImageSplit
 from poslab.data.text import IGNORE, ByteText, Windows
-from poslab.evaluators import Blocks, Length, Resolution
+from poslab.evaluators import Blocks, Length, Recall, Resolution
 from poslab.evaluators.base import Part, merge, size_ratio, size_word
 from poslab.evaluators.blocks import position_buckets
 from poslab.evaluators.groups import make_groups
@@ -94,23 +94,19 @@ def test_sum_over_sum() -> None:
     targets[1, :2] = IGNORE
 
     class Uneven:
-        kind, dense, context, bytes_per_token = "text", False, 4, None
+        kind, dense, context, bytes_per_token = "text", True, 4, None
 
         def windows(self, *_: int) -> Windows:
             inputs = torch.tensor([[0, 0, 0, 0], [1, 1, 1, 1]])
             return Windows(inputs, targets, torch.tensor([0, 1]), "uneven")
 
-    measured = Length(ratios=[1]).measure(Oracle(torch.tensor([1.0, 4.0])), Uneven(), (4,))
+    measured = Length(ratios=[1], targets=4).measure(Oracle(torch.tensor([1.0, 4.0])), Uneven(), (4,))
     assert measured.value("loss") == pytest.approx(2.0, abs=1e-6)
     assert measured.weights.tolist() == [4, 2]
-    assert measured.value("accuracy") == pytest.approx(4 / 6)  # p = exp(-1) beats the rest, exp(-4) does not
-    with pytest.raises(NotDefined, match=r"odd"):
-        Length().measure(gpt(Copy(length=4)), Copy(length=4), (9,))
 
 
 @pytest.mark.parametrize("kind", ["image", "text", "copy"])
 def test_order_and_batches_do_not_matter(kind: str) -> None:
-    make: type[Resolution] | type[Length]
     if kind == "image":
         data, make, metric = Digits(), partial(Resolution, ratios=[0.75, 1, 1.5]), "loss"
         data.test = ImageSplit(data.test.images[:60], data.test.labels[:60])
@@ -118,7 +114,8 @@ def test_order_and_batches_do_not_matter(kind: str) -> None:
         model = randomised(ViT(image_size=8, patch_size=2, channels=1, classes=10, **pos))
     else:
         data = text() if kind == "text" else Copy(length=4)
-        make = partial(Length, ratios=[0.5, 1, 2, 4], targets=8, count=25)
+        make = partial(Length, targets=8) if kind == "text" else Recall
+        make = partial(make, ratios=[0.5, 1, 2, 4], count=25)
         model, metric = gpt(data), "loss"
     model.train()
     evaluator = make(batch_size=250)
@@ -168,11 +165,14 @@ def test_two_processes_count_everything_once() -> None:
         assert len(whole) == samples and whole.value("loss") == pytest.approx(mean, abs=1e-7)
         assert whole.clusters.tolist() == list(range(samples))
     # every evaluator, windows and blocks of unequal documents
-    model = gpt(data)
-    for evaluator in (Length(sizes=[32], targets=8, count=25), Blocks(sizes=[32], count=9)):
+    copy = Copy(length=4)
+    for evaluator, on in (
+        (Length(sizes=[32], targets=8, count=25), data), (Blocks(sizes=[32], count=9), data), (Recall(count=5), copy),
+    ):  # fmt: skip
+        model = gpt(on)
         for world in (2, 3):
-            alone = evaluator.measure(model, data, (16,))
-            whole = merge([evaluator.measure(model, data, (16,), Part(rank, world)) for rank in range(world)])
+            alone = evaluator.measure(model, on, (16,))
+            whole = merge([evaluator.measure(model, on, (16,), Part(rank, world)) for rank in range(world)])
             assert alone.totals.keys() == whole.totals.keys() and np.array_equal(alone.clusters, whole.clusters)
             for name in alone.totals:
                 assert whole.value(name) == pytest.approx(alone.value(name), abs=1e-6)

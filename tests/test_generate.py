@@ -38,7 +38,7 @@ def test_it_continues_the_prompt(runs: dict[str, str], capsys: pytest.CaptureFix
         ("vit", ["abcd|"], "only a GPT writes text"),
         ("rope", [""], "prompt is empty"),
         ("rope", ["abcd|", "--tokens", "-1"], "new >= 0"),
-        ("rope", ["ABC"], "letters a"),
+        ("rope", ["ABC"], "made of abc"),
     ],
 )
 def test_what_cannot_be_is_a_sentence(

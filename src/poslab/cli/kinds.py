@@ -99,6 +99,7 @@ KINDS: dict[str, Kind] = {
     "evaluate.length.history": INTEGER | NULL,
     "evaluate.blocks.sizes": list_of(INTEGER) | NULL,
     "evaluate.blocks.history": INTEGER | NULL,
+    "evaluate.recall.sizes": list_of(INTEGER) | NULL,
 }
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
@@ -114,6 +115,7 @@ LEAST: dict[str, int] = {
     "evaluate.resolution.sizes": 1,
     "evaluate.length.sizes": 1,
     "evaluate.blocks.sizes": 1,
+    "evaluate.recall.sizes": 1,
 } | dict.fromkeys(
     ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
 )

@@ -24,9 +24,10 @@ class TextSplit(Protocol):
 
 
 class TextData(Protocol):
-    """What a text data set offers to a task and to the length evaluator.
+    """What a text data set offers to a task and to the evaluators.
 
-    `dense`: no training target is ignored, so that every batch weighs the same.
+    `dense`: no training target is ignored, so that every batch weighs the same. Others are problems
+    with an answer, see `Synthetic`.
     `bytes_per_token`: to turn nats per token into bits per byte; None where bytes mean nothing.
     """
 
@@ -39,7 +40,9 @@ class TextData(Protocol):
     val: TextSplit
     test: TextSplit
 
-    def windows(self, context: int, history: int, targets: int, count: int) -> Windows: ...
+    def windows(self, context: int, history: int, targets: int, count: int) -> Windows:
+        """Where `dense`: `count` groups of `targets` test tokens, the same at every context up to `history`."""
+        ...
 
     def blocks(self, context: int, history: int, count: int) -> Windows:
         """Where `dense`: `count` pieces of `history` test tokens, in blocks of `context` that do not overlap."""

@@ -109,6 +109,7 @@ class Evaluator(ABC):
     metrics: Mapping[str, Metric]  # the first one that was measured sorts the table and is drawn
     mark = "trained size"  # what the reference size is called
     profiles: Mapping[str, str] = {}  # metric -> what the parts behind its @ are: "layer"
+    chances: Mapping[str, str] = {}  # metric -> the measured number that says what guessing gives: a dashed line
     compared = True  # its samples are what a difference from the baseline is made of
     reads_history = False  # takes `history`, the metrics.csv of the run
     divisible = True  # several processes may share the samples of a size

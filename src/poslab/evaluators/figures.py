@@ -12,7 +12,7 @@ import numpy as np
 
 from .base import Evaluator, parse_size
 from .groups import Group
-from .lines import Line
+from .lines import Line, make_cell
 
 # told apart by most eyes, in this order (Okabe & Ito 2008, then darker ones); markers tell them apart without colour
 COLOURS = (
@@ -54,6 +54,12 @@ def draw(path: Path, group: Group, evaluator: type[Evaluator], style: Sequence[s
             axes.plot(x, value, color=colour, marker=marker, markersize=6, linestyle="none", markerfacecolor="white")
             axes.vlines(x, low, high, color=colour, linewidth=1)
     scale_values(axes, group, group.lines)
+    if group.metric_name in evaluator.chances:
+        everyone = [subject for line in group.lines for subject in line.subjects]
+        name = evaluator.chances[group.metric_name]
+        guessing = Line("chance", everyone, {size: make_cell(everyone, size, name) for size in on_line})
+        x = [place(size) for size in on_line]
+        axes.plot(x, curve(guessing, on_line, group)[0], color=INK, linewidth=1.2, linestyle="--", label="chance")
     axes.axvline(place(group.reference), color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
     top = axes.get_xaxis_transform()
     axes.text(place(group.reference), 1.015, evaluator.mark, color=INK, fontsize=9, ha="center", transform=top)

@@ -17,9 +17,7 @@ from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
 class Length(Evaluator):
     """The same target tokens at every length: only the context in front of them grows.
 
-    Loss in nats a token, as the sum over all scored tokens; bits a byte where the data knows its
-    bytes; for a task (targets that training does not ask everywhere, such as `copy`) the share of
-    tokens whose argmax is right.
+    Loss in nats a token, as the sum over all scored tokens; bits a byte where the data knows its bytes.
 
     Args:
         history: the longest context, which decides the targets; None is the longest size.
@@ -32,7 +30,6 @@ class Length(Evaluator):
     axis = "length, tokens"
     logarithmic = True
     metrics = {
-        "accuracy": Metric("token accuracy, %", higher_is_better=True, percent=True),
         "loss": Metric("loss, nats per token", higher_is_better=False),
         "bits_per_byte": Metric("bits per byte", higher_is_better=False),
     }
@@ -53,7 +50,7 @@ class Length(Evaluator):
         self.history, self.targets, self.count = history, targets, count
 
     def suits(self, data: Any) -> bool:
-        return data.kind == "text"
+        return data.kind == "text" and data.dense
 
     def trained(self, data: Any) -> Size:
         return (data.context,)
@@ -64,21 +61,19 @@ class Length(Evaluator):
 
     def protocol(self, data: Any) -> str:
         history = self.longest(data)
-        for size in (history, data.context):  # a task may not exist at every length
-            try:
-                words = data.windows(size, history, self.targets, 1).protocol
-                return f"{words}, at most {self.count:,} windows"
-            except ValueError:
-                continue
-        return f"{self.targets} targets, history {history}, at most {self.count:,} windows"
+        try:
+            words = data.windows(history, history, self.targets, 1).protocol
+        except ValueError:  # no document is so long, which each size says for itself
+            words = f"{self.targets} targets, history {history}"
+        return f"{words}, at most {self.count:,} windows"
 
     def clusters(self, data: Any) -> str:
-        return "documents" if data.dense else "sequences"
+        return "documents"
 
     def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         (length,) = size
         history = self.longest(data)
-        if data.dense and not self.targets <= length <= history:
+        if not self.targets <= length <= history:
             fix = f"targets={length}" if length < self.targets else f"history={length}"
             raise NotDefined(
                 f"{self.targets} targets and a history of {history} tokens leave no window of {length}: "
@@ -96,14 +91,11 @@ class Length(Evaluator):
                 targets = windows.targets[index, -last:].to(device)
                 logits = model(windows.inputs[index].to(device), last=last).float()
                 nll = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=IGNORE)
-                correct = (logits.argmax(-1) == targets).sum(1)
-                return {"loss": nll.view_as(targets).double().sum(1), "accuracy": correct}
+                return {"loss": nll.view_as(targets).double().sum(1)}
 
             index = part.of(len(windows))
             totals = self.read(index, self.batch(size, self.trained(data)), answers)
         if data.bytes_per_token:
             totals["bits_per_byte"] = totals["loss"] / (math.log(2) * data.bytes_per_token)
-        if data.dense:
-            del totals["accuracy"]
         tokens = (windows.targets[index] != IGNORE).sum(1)
         return Measurement(totals, tokens.double().numpy(), windows.document[index].numpy())
