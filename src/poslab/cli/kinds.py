@@ -99,6 +99,8 @@ KINDS: dict[str, Kind] = {
     "evaluate.length.history": INTEGER | NULL,
     "evaluate.blocks.sizes": list_of(INTEGER) | NULL,
     "evaluate.blocks.history": INTEGER | NULL,
+    "evaluate.shift.sizes": list_of(INTEGER) | NULL,
+    "evaluate.shift.length": INTEGER | NULL,
 }
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
@@ -114,6 +116,7 @@ LEAST: dict[str, int] = {
     "evaluate.resolution.sizes": 1,
     "evaluate.length.sizes": 1,
     "evaluate.blocks.sizes": 1,
+    "evaluate.shift.sizes": 0,
 } | dict.fromkeys(
     ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
 )

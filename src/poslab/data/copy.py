@@ -39,6 +39,7 @@ class Copy:
     kind = "text"
     dense = False
     bytes_per_token = None
+    separator = None
 
     def __init__(self, length: int = 16, symbols: int = 16, samples: int = 20_000) -> None:
         if length < 1 or symbols < 2 or samples < 1:

@@ -4,7 +4,12 @@ from .base import Evaluator, Measurement, Metric
 from .blocks import Blocks
 from .length import Length
 from .resolution import Resolution
+from .shift import Shift
 
-EVALUATORS: dict[str, type[Evaluator]] = {each.name: each for each in (Resolution, Length, Blocks)}
+EVALUATORS: dict[str, type[Evaluator]] = {
+    each.name: each for each in (Resolution, Length, Blocks, Shift)
+}
 
-__all__ = ["EVALUATORS", "Blocks", "Evaluator", "Length", "Measurement", "Metric", "Resolution"]
+__all__ = [
+    "EVALUATORS", "Blocks", "Evaluator", "Length", "Measurement", "Metric", "Resolution", "Shift",
+]  # fmt: skip
