@@ -101,6 +101,7 @@ KINDS: dict[str, Kind] = {
     "evaluate.blocks.history": INTEGER | NULL,
     "evaluate.shift.sizes": list_of(INTEGER) | NULL,
     "evaluate.shift.length": INTEGER | NULL,
+    "evaluate.attention.sizes": list_of(SIZE) | NULL,
 }
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
@@ -117,6 +118,7 @@ LEAST: dict[str, int] = {
     "evaluate.length.sizes": 1,
     "evaluate.blocks.sizes": 1,
     "evaluate.shift.sizes": 0,
+    "evaluate.attention.sizes": 1,
 } | dict.fromkeys(
     ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
 )

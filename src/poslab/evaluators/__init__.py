@@ -1,5 +1,6 @@
 """Questions to a trained model, a class each, and how their answers become one report. Read `base` first."""
 
+from .attention import Attention
 from .base import Evaluator, Measurement, Metric
 from .blocks import Blocks
 from .length import Length
@@ -7,9 +8,9 @@ from .resolution import Resolution
 from .shift import Shift
 
 EVALUATORS: dict[str, type[Evaluator]] = {
-    each.name: each for each in (Resolution, Length, Blocks, Shift)
+    each.name: each for each in (Resolution, Length, Blocks, Shift, Attention)
 }
 
 __all__ = [
-    "EVALUATORS", "Blocks", "Evaluator", "Length", "Measurement", "Metric", "Resolution", "Shift",
+    "EVALUATORS", "Attention", "Blocks", "Evaluator", "Length", "Measurement", "Metric", "Resolution", "Shift",
 ]  # fmt: skip
