@@ -3,14 +3,15 @@
 from .attention import Attention
 from .base import Evaluator, Measurement, Metric
 from .blocks import Blocks
+from .cost import Cost
 from .length import Length
 from .resolution import Resolution
 from .shift import Shift
 
 EVALUATORS: dict[str, type[Evaluator]] = {
-    each.name: each for each in (Resolution, Length, Blocks, Shift, Attention)
+    each.name: each for each in (Resolution, Length, Blocks, Shift, Attention, Cost)
 }
 
 __all__ = [
-    "EVALUATORS", "Attention", "Blocks", "Evaluator", "Length", "Measurement", "Metric", "Resolution", "Shift",
+    "EVALUATORS", "Attention", "Blocks", "Cost", "Evaluator", "Length", "Measurement", "Metric", "Resolution", "Shift",
 ]  # fmt: skip
