@@ -20,7 +20,6 @@ from poslab.data.digits import Digits
 from poslab.data.images import ImageSplit
 from poslab.data.text import ByteText
 from poslab.evaluators import Attention, Cost, Shift
-from poslab.evaluators.attention import reading
 from poslab.evaluators.base import Part, merge
 from poslab.evaluators.groups import make_groups
 from poslab.evaluators.history import seconds_to, step_of
@@ -124,7 +123,9 @@ def test_whole_patches_on_an_empty_ground_move_no_answer_without_a_reason() -> N
     assert shift.measure(vit(Learned2d), data, (0,)).value("consistency") == 1
     model = vit()
     parts = [shift.measure(model, data, (2,), Part(rank, 3)) for rank in range(3)]
-    assert merge(parts).value("loss") == pytest.approx(shift.measure(model, data, (2,)).value("loss"), abs=1e-6)
+    whole = shift.measure(model, data, (2,))
+    assert np.array_equal(merge(parts).clusters, whole.clusters)
+    assert merge(parts).value("loss") == pytest.approx(whole.value("loss"), abs=1e-6)
 
 
 class Counter(nn.Module):
@@ -153,6 +154,9 @@ def test_texts_behind_padding() -> None:
         shift.measure(gpt(Learned), data, (16,))
     measured = shift.measure(gpt(), data, (16,))
     assert measured.weights.tolist() == [4] * 9 and measured.value("loss") > 0
+    model = gpt()
+    parts = merge([shift.measure(model, data, (16,), Part(rank, 2)) for rank in range(2)])
+    assert np.array_equal(parts.clusters, measured.clusters) and np.array_equal(parts.weights, measured.weights)
     assert not shift.suits(Copy(length=4)) and shift.suits(data)
     # more of the same padding is nothing new to a model that cannot tell places, and something to one that can
     once, twice = (Shift(length=8).measure(gpt(pos, depth=1), data, (4,)) for pos in (NoPosition, Learned))
@@ -219,12 +223,15 @@ def test_strips_of_queries_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> Non
         assert strips.totals[name] == pytest.approx(whole.totals[name], rel=1e-5)
 
 
-def test_reading_sees_what_the_model_does() -> None:
-    model = gpt()
-    tokens = torch.randint(256, (2, 16))
-    with torch.no_grad(), reading(model, Positions.line(16).coordinates) as layers:
-        model(tokens)
-    assert len(layers) == 2 and layers[0]["distance"].shape == (2,)
+def test_a_compiled_model_is_read_too() -> None:
+    model, evaluator = gpt(), Attention(count=4)
+    expected = evaluator.measure(model, text(), (16,))
+    model.compile(backend="eager")
+    with torch.no_grad():
+        model(torch.zeros(4, 16, dtype=torch.long), last=1)
+    measured = evaluator.measure(model, text(), (16,))
+    for name in expected.totals:
+        assert measured.totals[name] == pytest.approx(expected.totals[name])
 
 
 # ------------------------------------------------------------------ cost

@@ -33,7 +33,6 @@ class Workload:
             loss(self.model, self.inputs, self.targets).backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
-            self.optimizer.zero_grad()
             return self._now() - began
         finally:  # also where memory ends in the middle
             self.optimizer.zero_grad()
