@@ -313,6 +313,9 @@ def test_time_to_a_loss(tmp_path: Path) -> None:
     assert Cost(target=1.5, history=path).time_to_target() == ({"target_time": pytest.approx(9)}, {})
     reached, undefined = Cost(target=0.5, history=path).time_to_target()
     assert not reached and "never came to 0.5: its least was 1" in undefined["target_time"]
+    for row, why in {"40,1,,2.0": "too short", "50,1,100,": "no validation loss"}.items():
+        path.write_text(f"step,epoch,train/samples_per_second,val/loss\n{row}\n")
+        assert why in Cost(target=1, history=path).time_to_target()[1]["target_time"]
     assert "no metrics.csv" in Cost(target=1, history=tmp_path / "no.csv").time_to_target()[1]["target_time"]
 
 

@@ -23,8 +23,10 @@ def time_to(target: float, history: Path) -> float:
         rows = list(csv.DictReader(file))
     losses = column(rows, "val/loss")
     rates = column(rows, "train/samples_per_second")
-    if not losses or not rates:
-        raise NotDefined("The run recorded no validation loss, or no throughput.")
+    if not losses:
+        raise NotDefined("The run recorded no validation loss.")
+    if not rates:
+        raise NotDefined("The run is too short: it ended before its throughput was recorded.")
     batch = yaml.safe_load(history.with_name("config.yaml").read_text())["global_batch_size"]
     return seconds_to(step_of(target, losses), rates, batch)
 
