@@ -53,6 +53,21 @@ def test_prefix(word: str, setting: Setting, prefix: int) -> None:
 
 
 @pytest.mark.parametrize("word, setting", build.cases())
+def test_weights_are_those_of_the_kernel(word: str, setting: Setting) -> None:
+    """Weights times values are what `attend` gives: whole, in strips, and behind a prefix."""
+    encoding, pos = build.encoding(word, setting), setting.positions()
+    for prefix in (0,) if setting.causal else (0, 2):
+        with torch.no_grad():
+            frame = Frame(encoding, pos, prefix=prefix)
+            q, k, v = frame.rotate(*build.heads_of(setting, prefix=prefix))
+            expected, rows = frame.attend(q, k, v)[:, :, prefix:], q.shape[2]
+            for strip in (5, rows):
+                firsts = range(prefix, rows, strip)
+                weights = torch.cat([frame.weights(q, k, n, min(n + strip, rows)) for n in firsts], dim=2)
+                close(encoding.unrotate(weights @ v, pos), expected)
+
+
+@pytest.mark.parametrize("word, setting", build.cases())
 @pytest.mark.parametrize("prefix", [0, 3])
 @pytest.mark.parametrize("strip", [1, 2, 5, 100])
 def test_strips_are_the_whole(word: str, setting: Setting, prefix: int, strip: int) -> None:

@@ -100,6 +100,11 @@ KINDS: dict[str, Kind] = {
     "evaluate.blocks.sizes": list_of(INTEGER) | NULL,
     "evaluate.blocks.history": INTEGER | NULL,
     "evaluate.recall.sizes": list_of(INTEGER) | NULL,
+    "evaluate.shift.sizes": list_of(INTEGER) | NULL,
+    "evaluate.shift.length": INTEGER | NULL,
+    "evaluate.attention.sizes": list_of(SIZE) | NULL,
+    "evaluate.cost.sizes": list_of(SIZE) | NULL,
+    "evaluate.cost.target": NUMBER | NULL,
 }
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
@@ -116,6 +121,10 @@ LEAST: dict[str, int] = {
     "evaluate.length.sizes": 1,
     "evaluate.blocks.sizes": 1,
     "evaluate.recall.sizes": 1,
+    "evaluate.shift.sizes": 0,
+    "evaluate.attention.sizes": 1,
+    "evaluate.cost.sizes": 1,
+    "evaluate.cost.batch_size": 1,
 } | dict.fromkeys(
     ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
 )

@@ -18,7 +18,7 @@ from ..evaluators.processes import Processes
 from ..evaluators.report import Section
 from ..evaluators.results import Results
 from ..evaluators.samples import Samples
-from ..evaluators.table import make_console, print_groups, progress
+from ..evaluators.table import make_console, print_section, progress
 from .jobs import encoding, prepare
 from .launch import launch
 from .runs import find_runs, report_name, words_of
@@ -102,5 +102,5 @@ def choose_baseline(asked: str | None, encodings: list[str]) -> str | None:
 def show(console: Console, directory: Path, sections: list[Section]) -> None:
     """The tables, and where the rest is."""
     for section in sections:
-        print_groups(console, [metrics[0] for metrics in section.groups])
+        print_section(console, section)
     console.print(Text(f"numbers: {directory / 'results.csv'}\nreport:  {directory / 'report.md'}"), soft_wrap=True)

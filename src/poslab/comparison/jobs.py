@@ -83,7 +83,9 @@ def make_job(
     device: torch.device,
 ) -> Job:  # fmt: skip
     """One question to one variant of a run."""
-    more = {"history": run.directory / "metrics.csv"} if kind.reads_history else {}
+    more: dict[str, Any] = {"history": run.directory / "metrics.csv"} if kind.reads_history else {}
+    if kind.reads_device:
+        more["device"] = device
     evaluator = kind(**asked_of(kind, options), **more)
     resamples, confidence, which = options["bootstrap"], options["confidence"], options["checkpoint"]
     protocol = (
@@ -119,7 +121,10 @@ def subject(job: Job, run: Run, rows: Sequence[Row]) -> Subject:
     length = f"trained at {words['train_size']} for {budget(run)}"
     reference = size_word(job.evaluator.reference(run.data))
     settings, protocol = flatten(run.config), job.common["protocol"]
-    return Subject(**words, reference=reference, budget=length, settings=settings, identity=protocol, rows=mine)
+    ranked = size_word(job.evaluator.ranked(run.data, job.sizes))
+    return Subject(
+        **words, reference=reference, budget=length, settings=settings, identity=protocol, rows=mine, ranked=ranked
+    )
 
 
 def encoding(job: Job) -> str:

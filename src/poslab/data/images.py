@@ -79,10 +79,14 @@ class ImageData:
         """Training images (B, ...) after `prepare`; they are samples start ... of a global batch of `total`."""
         if not (self.rotate or self.translate or self.scale):
             return x
-        background = (-self.mean / self.std).to(x.device)
+        background = self.background(x.device)
         rows = slice(start, start + x.shape[0])
         moved = random_affine(x - background, generator, total, rows, self.rotate, self.translate, self.scale)
         return moved + background
+
+    def background(self, device: torch.device) -> Tensor:
+        """(channels, 1, 1): what black is after `prepare`, and what comes in where an image is moved."""
+        return (-self.mean / self.std).to(device)
 
     def fingerprint(self) -> str:
         """A hash of the test images and labels, in their order."""

@@ -29,6 +29,7 @@ class TextData(Protocol):
     `dense`: no training target is ignored, so that every batch weighs the same. Others are problems
     with an answer, see `Synthetic`.
     `bytes_per_token`: to turn nats per token into bits per byte; None where bytes mean nothing.
+    `separator`: the token between documents; None where a sequence has nothing in front of it.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class TextData(Protocol):
     context: int
     dense: bool
     bytes_per_token: float | None
+    separator: int | None
     train: TextSplit
     val: TextSplit
     test: TextSplit
@@ -97,6 +99,7 @@ class ByteText:
     vocab = 256
     dense = True
     bytes_per_token = 1.0
+    separator = 0
 
     def __init__(self, documents: dict[str, list[bytes]], context: int) -> None:
         if context < 1:

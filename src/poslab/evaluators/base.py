@@ -25,6 +25,7 @@ class Metric:
     label: str
     higher_is_better: bool
     percent: bool = False
+    exact: bool = False  # the same whenever it is counted: without an interval
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Measurement:
         weights: what the sums are over, (N,): 1 an image, the number of scored tokens a window.
         clusters: (N,) samples with the same number are not independent: windows of one document.
         own_weights: for metrics that divide by something else than `weights`, (N,).
+        undefined: metrics that have no value here although others have, and why.
 
     A metric is sum(totals) / sum(weights), never a mean of means. The parts of a profile, such as the
     loss by position, are metrics called `loss@4-7`.
@@ -45,6 +47,7 @@ class Measurement:
     weights: np.ndarray
     clusters: np.ndarray
     own_weights: dict[str, np.ndarray] = field(default_factory=dict)
+    undefined: dict[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -87,6 +90,7 @@ def merge(parts: Sequence[Measurement]) -> Measurement:
         whole(lambda part: part.weights),
         whole(lambda part: part.clusters),
         {name: whole(lambda part, name=name: part.own_weights[name]) for name in parts[0].own_weights},  # type: ignore[misc]
+        parts[0].undefined,
     )
 
 
@@ -108,10 +112,13 @@ class Evaluator(ABC):
     logarithmic: bool  # x axis in powers of two
     metrics: Mapping[str, Metric]  # the first one that was measured sorts the table and is drawn
     mark = "trained size"  # what the reference size is called
+    least = 1  # along each axis of a size
+    by_metric = False  # its table has a column a metric, at the reference size, and not a column a size
     profiles: Mapping[str, str] = {}  # metric -> what the parts behind its @ are: "layer"
     chances: Mapping[str, str] = {}  # metric -> the measured number that says what guessing gives: a dashed line
     compared = True  # its samples are what a difference from the baseline is made of
     reads_history = False  # takes `history`, the metrics.csv of the run
+    reads_device = False  # takes `device`, where the model will be
     divisible = True  # several processes may share the samples of a size
 
     def __init__(self, sizes: Any = None, ratios: Sequence[float] = (), batch_size: int = 250) -> None:
@@ -130,8 +137,16 @@ class Evaluator(ABC):
         """The size that training saw."""
 
     def reference(self, data: Any) -> Size:
-        """The size at which encodings are ranked, and which is marked."""
+        """The size that all others are compared with, always measured and marked."""
         return self.trained(data)
+
+    def ranked(self, data: Any, sizes: Sequence[Size]) -> Size:
+        """The one of `sizes` at which encodings are ranked."""
+        return self.reference(data)
+
+    def ratio(self, data: Any, size: Size) -> float:
+        """A size in units of the trained one."""
+        return size_ratio(size, self.trained(data))
 
     @abstractmethod
     def protocol(self, data: Any) -> str:
@@ -167,7 +182,7 @@ class Evaluator(ABC):
             size = ()
         if len(size) == 1 < axes:
             size = size * axes
-        if len(size) != axes or min(size) < 1:
+        if len(size) != axes or min(size) < self.least:
             example = "[64,128,256]" if axes == 1 else "[20,28,28x56]"
             raise ValueError(f"evaluate.{self.name}.sizes: {word} is no size: write them as {example}.")
         return size

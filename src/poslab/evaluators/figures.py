@@ -142,7 +142,7 @@ def curve(line: Line, points: Sequence[str], group: Group) -> tuple[np.ndarray, 
 def shape(word: str) -> float:
     """Columns a row; texts and squares are 1."""
     size = parse_size(word)
-    return round(size[-1] / size[0], 3)
+    return round(size[-1] / size[0], 3) if len(size) > 1 else 1.0
 
 
 def caption(group: Group) -> str:

@@ -25,10 +25,11 @@ class Group:
     metric: Metric
     reference: str
     sizes: list[str]  # from small to large
-    lines: list[Line]  # best first, by the first metric of its evaluator at the reference size
+    lines: list[Line]  # best first, by the first metric of its evaluator at `ranked`
     profiles: dict[str, list[Line]] = field(default_factory=dict)  # size -> lines whose cells are the metric's parts
     baseline: str | None = None
     differences: dict[tuple[str, str], Difference] = field(default_factory=dict)  # (label, size) -> from the baseline
+    ranked: str = ""  # the size by which lines are ordered; "": the reference
 
     def verdict(self, line: Line, size: str) -> str:
         """`+0.12 [0.05, 0.19] better`: a difference in words; empty where there is none."""
@@ -74,12 +75,13 @@ def make_group(
     measured = {row["metric"] for subject in subjects for row in subject.rows}
     names = [name for name in evaluator.metrics if name in measured] or [next(iter(evaluator.metrics))]
     reference = subjects[0].reference
+    ranked = subjects[0].ranked or reference
     sizes = ordered_sizes(row["size"] for subject in subjects for row in subject.rows)
     labelled = label_lines(subjects)
     first = evaluator.metrics[names[0]]
 
     def rank(line: Line) -> tuple[bool, float, str]:
-        value = line.cells[reference].value if reference in line.cells else math.nan
+        value = line.cells[ranked].value if ranked in line.cells else math.nan
         return math.isnan(value), -value if first.higher_is_better else value, line.label
 
     order: list[str] = []
@@ -89,7 +91,7 @@ def make_group(
         order = order or [line.label for line in sorted(lines, key=rank)]
         lines.sort(key=lambda line: order.index(line.label))
         profiles = make_profiles(lines, sizes, name, measured)
-        group = Group(title, name, evaluator.metrics[name], reference, sizes, lines, profiles)
+        group = Group(title, name, evaluator.metrics[name], reference, sizes, lines, profiles, ranked=ranked)
         groups.append(compare_lines(group, comparison) if comparison and evaluator.compared else group)
     return groups
 

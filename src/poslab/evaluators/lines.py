@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from .base import Metric
 from .results import Row
 from .settings import differing
-from .statistics import format_deviation, format_interval, mean_and_deviation
+from .statistics import format_deviation, format_exact, format_interval, mean_and_deviation
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,12 @@ class Subject:
     seed: str
     data: str
     train_size: str
-    reference: str  # the size at which it is ranked
+    reference: str  # the size that is marked, and where it is ranked
     budget: str  # in words
     settings: dict[str, str]  # the flat configuration without what changes no result
     identity: str  # protocol: rows of another one are another question
     rows: list[Row] = field(default_factory=list)
+    ranked: str = ""  # the size at which it is ranked, where that is not the reference
 
     @property
     def group(self) -> tuple[str, ...]:
@@ -69,6 +70,8 @@ class Line:
         cell = self.cells[size]
         if not cell.defined:
             return cell.kind
+        if metric.exact:
+            return format_exact(cell.value)
         if cell.runs == 1:
             low, high = (cell.low, cell.high) if interval else (math.nan, math.nan)
             text = format_interval(cell.value, low, high, metric.percent)
@@ -95,7 +98,8 @@ def make_cell(subjects: list[Subject], size: str, metric: str) -> Cell:
     rows = [row for subject in subjects for row in subject.rows if row["size"] == size]
     numbers = [row for row in rows if row["metric"] == metric and row["status"] == "ok"]
     if not numbers:
-        return Cell(status=rows[0]["status"] if rows else "")
+        reasons = [row["status"] for row in rows if row["metric"] in (metric, "")]
+        return Cell(status=reasons[0] if reasons else "")
     if len(numbers) == 1:
         value, low, high = (float(numbers[0][column]) for column in ("value", "ci_low", "ci_high"))
         return Cell(value, low, high, 1)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ..positions import NotDefined
-from .base import WHOLE, Evaluator, Measurement, Size, merge, size_ratio, size_word
+from .base import WHOLE, Evaluator, Measurement, Size, merge, size_word
 from .memory import is_out_of_memory
 from .processes import Processes
 from .results import Results, Row, key
@@ -38,7 +38,7 @@ class Job:
     confidence: float = 0.95
 
     def row(self, size: Size, **columns: str) -> Row:
-        ratio = size_ratio(size, self.evaluator.trained(self.data))
+        ratio = self.evaluator.ratio(self.data, size)
         empty = dict.fromkeys(("metric", "value", "ci_low", "ci_high", "n"), "")
         return self.common | {"size": size_word(size), "ratio": f"{ratio:.6g}"} | empty | columns
 
@@ -82,11 +82,15 @@ class Job:
 
     def rows(self, size: Size, measured: Measurement) -> list[Row]:
         """A row a metric."""
-        return [self.number(size, measured, metric) for metric in measured.totals]
+        numbers = [self.number(size, measured, metric) for metric in measured.totals]
+        without = measured.undefined.items()
+        return numbers + [self.row(size, metric=name, status=f"not defined: {why}") for name, why in without]
 
     def number(self, size: Size, measured: Measurement, metric: str) -> Row:
+        kind = self.evaluator.metrics.get(metric)
         sums = measured.totals[metric], measured.weight(metric), measured.clusters
-        low, high = bootstrap_interval(*sums, self.resamples, self.confidence)
+        resamples = 0 if kind and kind.exact else self.resamples
+        low, high = bootstrap_interval(*sums, resamples, self.confidence)
         numbers = {"value": repr(measured.value(metric)), "ci_low": repr(low), "ci_high": repr(high)}
         return self.row(size, metric=metric, n=str(len(measured)), status="ok", **numbers)
 

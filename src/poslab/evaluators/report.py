@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from .base import Evaluator
@@ -48,7 +48,11 @@ def write_report(path: Path, title: str, made: Provenance, sections: Sequence[Se
         blocks.append(f"## {section.evaluator.question}")
         for metrics, figures in zip(section.groups, section.figures, strict=True):
             blocks.append(f"### {escape(metrics[0].title)}")
+            if section.evaluator.by_metric:
+                blocks += overview(metrics, section.evaluator)
             for group in metrics:
+                if section.evaluator.by_metric and (group.metric.exact or len(group.sizes) == 1):
+                    continue  # the overview has said it, or nearly all of it
                 blocks += [*table(group, section.evaluator), *differences(group)]
                 blocks += [each for size in group.profiles for each in profile(group, size, section.evaluator)]
             blocks += [f"![{section.evaluator.question}]({figure})" for figure in figures]
@@ -68,10 +72,10 @@ def provenance(made: Provenance) -> list[str]:
     )
     head = ["run", "model", "encoding", "data", "trained at", "seed", "training"]
     rows = [
-        [each.run, each.model, each.pos, each.data, each.train_size, each.seed, made.states.get(each.run, "")]
+        (each.run, each.model, each.pos, each.data, each.train_size, each.seed, made.states.get(each.run, ""))
         for each in made.subjects
     ]
-    blocks.append(markdown_table(head, rows, align=":---"))
+    blocks.append(markdown_table(head, list(dict.fromkeys(rows)), align=":---"))  # once, however much was asked
     if made.notes:
         blocks.append("Notes:\n\n" + "\n".join(f"- {escape(note)}" for note in made.notes))
     return blocks
@@ -88,9 +92,28 @@ def table(group: Group, evaluator: type[Evaluator]) -> list[str]:
         cells = [bold(cell, group, size) if cell else cell for cell, size in zip(cells, group.sizes, strict=True)]
         rows.append([line.label, *([str(len(line.subjects))] if repeated else []), *cells])
     says = f"{group.metric.label[0].upper()}{group.metric.label[1:]} by {evaluator.axis}; **bold**: {evaluator.mark}."
+    if group.ranked and group.ranked != group.reference:
+        says += f" Ranked at {group.ranked}."
     blocks = [f"{says} {uncertainty(group)}", markdown_table(head, rows)]
     if footnotes:
         blocks.append("\n".join(f"- {note}" for note in footnotes))
+    return blocks
+
+
+def overview(metrics: Sequence[Group], evaluator: type[Evaluator]) -> list[str]:
+    """The table of all metrics at the reference size."""
+    first, size = metrics[0], metrics[0].reference
+    columns: list[list[str]] = []
+    notes: list[str] = []
+    for group in metrics:
+        marks, more = footnote(replace(group, sizes=[size]), before=len(notes))
+        notes += more
+        columns.append([line.text(size, group.metric) + marks.get((line.label, size), "") for line in group.lines])
+    rows = [[line.label, *cells] for line, *cells in zip(first.lines, *columns, strict=True)]
+    says = f"At {size}, the {evaluator.mark}. {uncertainty(first)} Counts have no interval."
+    blocks = [says, markdown_table(["encoding", *(group.metric.label for group in metrics)], rows)]
+    if notes:
+        blocks.append("\n".join(f"- {note}" for note in notes))
     return blocks
 
 
@@ -132,8 +155,11 @@ def uncertainty(group: Group) -> str:
     return "Several seeds: mean ± standard deviation over them. One seed: the interval over its samples in brackets."
 
 
-def footnote(group: Group) -> tuple[dict[tuple[str, str], str], list[str]]:
-    """(line, size) -> " (a)", and what (a) means: one note for a reason, in the words of its first size."""
+def footnote(group: Group, before: int = 0) -> tuple[dict[tuple[str, str], str], list[str]]:
+    """(line, size) -> " (a)", and what (a) means: one note for a reason, in the words of its first size.
+
+    `before` notes of the same table come first.
+    """
     shared: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for line in group.lines:
         reasons: dict[str, list[str]] = {}
@@ -147,7 +173,7 @@ def footnote(group: Group) -> tuple[dict[tuple[str, str], str], list[str]]:
     letters: dict[tuple[str, str], str] = {}
     notes: list[str] = []
     for (status, sizes), labels in shared.items():
-        mark = f"({letter(len(notes))})"
+        mark = f"({letter(before + len(notes))})"
         letters |= {(label, size): f" {mark}" for label in labels for size in sizes}
         kind, _, why = status.partition(": ")
         also = f" Likewise at {', '.join(sizes[1:])}." if len(sizes) > 1 else ""

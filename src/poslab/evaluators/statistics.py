@@ -77,6 +77,11 @@ def format_interval(value: float, low: float, high: float, percent: bool = False
     return f"{value * scale:.{decimals}f} [{low * scale:.{decimals}f}, {high * scale:.{decimals}f}]"
 
 
+def format_exact(value: float) -> str:
+    """`201,802` or `1.5`: what was counted and not estimated."""
+    return f"{value:,.0f}" if value == round(value) or abs(value) >= 1000 else f"{value:.4g}"
+
+
 def format_deviation(mean: float, deviation: float, percent: bool = False) -> str:
     """`98.4 ± 0.3`: mean and standard deviation over seeds."""
     scale = 100 if percent else 1

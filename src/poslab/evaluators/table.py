@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .groups import Group
+from .report import Section
 
 PLAIN_WIDTH = 240  # columns of a file or a pipe: long lines are better than broken ones
 
@@ -23,18 +24,25 @@ def make_console() -> Console:
     return console if console.is_terminal else Console(width=PLAIN_WIDTH, highlight=False, no_color=True)
 
 
-def print_groups(console: Console, groups: Sequence[Group]) -> None:
+def print_section(console: Console, section: Section) -> None:
     """A table a group: with sizes across, or down where that is too wide, or without intervals where both are."""
-    for group in groups:
-        spread = "[interval over the samples of one run]"
-        if not fits(console, table := across(group)) and not fits(console, table := down(group)):
+    for metrics in section.groups:
+        group = metrics[0]
+        title, spread = f"{group.title}: {group.metric.label}", "[interval over the samples of one run]"
+        mark = f"* {section.evaluator.mark}"
+        if section.evaluator.by_metric:
+            title, mark = f"{group.title}: {section.evaluator.question.lower()}", f"at {group.reference}"
+            spread, table = "intervals are in the report", by_metric(metrics)
+            if Measurement.get(console, console.options.update(max_width=10_000), table).minimum > console.width:
+                table = by_metric(metrics, down=True)
+        elif not fits(console, table := across(group)) and not fits(console, table := down(group)):
             table, spread = across(group, interval=False), "intervals are in the report"
         if any(len(line.subjects) > 1 for line in group.lines):
             spread = f"± sd over seeds; {spread}"
         # outside the table, which would wrap them at its own width
-        console.print(Text(f"\n{group.title}: {group.metric.label}", style="bold"), soft_wrap=True)
+        console.print(Text(f"\n{title}", style="bold"), soft_wrap=True)
         console.print(table, end="")
-        console.print(Text(f"  * trained size; {spread}\n", style="dim"), soft_wrap=True)
+        console.print(Text(f"  {mark}; {spread}\n", style="dim"), soft_wrap=True)
 
 
 def fits(console: Console, table: Table) -> bool:
@@ -68,6 +76,27 @@ def down(group: Group) -> Table:
     for size in group.sizes:
         cells = [Text(line.text(size, group.metric)) for line in group.lines]
         table.add_row(heading(size, group), *cells, style="bold" * (size == group.reference))
+    return table
+
+
+def by_metric(metrics: Sequence[Group], down: bool = False) -> Table:
+    """A row an encoding, a column a metric, at the reference size; or the other way round."""
+    table = Table(box=box.SIMPLE)
+    size = metrics[0].reference
+    columns = [[line.text(size, group.metric, interval=False) for line in group.lines] for group in metrics]
+    if down:
+        table.add_column("")
+        for line in metrics[0].lines:
+            table.add_column(Text(line.label), justify="right", no_wrap=True)
+        for group, column in zip(metrics, columns, strict=True):
+            table.add_row(group.metric.label, *map(Text, column))
+        return table
+    table.add_column("encoding", no_wrap=True)
+    for group, column in zip(metrics, columns, strict=True):
+        # labels wrap, numbers do not
+        table.add_column(group.metric.label, justify="right", vertical="bottom", min_width=max(map(len, column)))
+    for line, *cells in zip(metrics[0].lines, *columns, strict=True):
+        table.add_row(Text(line.label), *map(Text, cells))
     return table
 
 

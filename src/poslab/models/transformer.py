@@ -41,9 +41,13 @@ class Attention(nn.Module):
         self.out = nn.Linear(dim, dim, bias=bias)
         self.dropout = nn.Dropout(dropout)
 
+    def project(self, x: Tensor, frame: Frame) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v (B, H, T, D) of x (B, T, C), turned at their positions."""
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        return frame.rotate(self.q_norm(q), self.k_norm(k), v)
+
     def forward(self, x: Tensor, frame: Frame, cache: Cache | None, layer: int) -> Tensor:
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # 3 of (B, H, T, D)
-        q, k, v = frame.rotate(self.q_norm(q), self.k_norm(k), v)
+        q, k, v = self.project(x, frame)
         if cache is not None:
             k, v = cache.append(layer, k, v)
         y = frame.attend(q, k, v)

@@ -117,19 +117,36 @@ class Frame:
                 return F.scaled_dot_product_attention(
                     q[:, :, first:last], k, v, None, self.dropout, is_causal=self.causal, scale=self.scale
                 )
+        mask = self._mask_rows(q, k, first, last)
+        return F.scaled_dot_product_attention(q[:, :, first:last], k, v, mask, self.dropout, scale=self.scale)
+
+    def weights(self, q: Tensor, k: Tensor, first: int, last: int) -> Tensor:
+        """(B, H, last - first, prefix + K) weights of the values in `attend`, for the query rows first ... last - 1.
+
+        Rows of the prefix alone have no positions: `last` is beyond them.
+        """
+        scores = self.scale * q[:, :, first:last] @ k.mT
+        mask = self._mask_rows(q, k, first, last)
+        if mask is not None:
+            scores = scores + mask if mask.is_floating_point() else scores.masked_fill(~mask, float("-inf"))
+        return scores.softmax(-1)
+
+    def _mask_rows(self, q: Tensor, k: Tensor, first: int, last: int) -> Tensor | None:
+        """What is added to the scaled scores of the query rows first ... last - 1, or a boolean mask of the visible."""
+        whole = last - first == q.shape[-2]
         q = q[:, :, first:last]
         p = self.prefix
         skipped = max(min(p, last) - first, 0)  # rows of this strip that have no position
         positions = self.q_pos if whole else self.q_pos[max(first - p, 0) : max(last - p, 0)]
         mask = self._position_mask(positions, skipped, keep=whole)
-        if content:
+        if self.encoding.overrides("content_bias"):
             scores = self.encoding.content_bias(q[:, :, skipped:], k[:, :, p:], positions, self.k_pos)
             if scores is not None:
                 scores = self._pad(scores, skipped)
                 mask = scores if mask is None else mask + scores
         if mask is not None and mask.is_floating_point():
             mask = mask.to(q.dtype)
-        return F.scaled_dot_product_attention(q, k, v, mask, self.dropout, scale=self.scale)
+        return mask
 
     def _position_mask(self, positions: Positions, skipped: int, keep: bool) -> Tensor | None:
         """The part that all layers share: (1, H, Q, K) bias, -inf in the future, or a (Q, K) boolean mask."""

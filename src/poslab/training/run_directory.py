@@ -17,6 +17,8 @@ from typing import Any
 import torch
 import yaml
 
+from ..device import device_name
+
 _jobs = count()  # of this process: every rank of a sweep counts alike
 AGREED = "POSLAB_RUN_DIRECTORY"  # the directory that rank 0 made, for the processes it starts
 
@@ -116,23 +118,13 @@ class Summary:
 
 def environment(device: torch.device) -> dict[str, Any]:
     """Where a run ran: device, versions, git commit of the code."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
     packages = ("torch", "lightning", "hydra-core", "poslab")
     return {
-        "device": name,
+        "device": device_name(device),
         "threads": torch.get_num_threads(),
         "versions": {"python": platform.python_version(), **{package: version(package) for package in packages}},
         "git_commit": _git_commit(),
     }
-
-
-def _cpu_name() -> str:
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        for line in cpuinfo.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
 
 
 def _git_commit() -> str | None:
