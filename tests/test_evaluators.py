@@ -320,10 +320,11 @@ def test_a_machine_that_is_too_small_is_an_error_and_no_kill() -> None:
     """Linux grants memory that it does not have and kills who uses it; under the limit the request fails."""
     code = (
         "import torch; from pathlib import Path; from poslab.evaluators import memory\n"
-        "free = 1024 * memory._kilobytes(Path('/proc/meminfo'), 'MemAvailable:')\n"
-        "torch.empty(int(0.97 * free), dtype=torch.uint8)\n"  # never touched
+        "memory.RESERVE = 0.1\n"
+        "much = int(0.3 * 1024 * memory._kilobytes(Path('/proc/meminfo'), 'MemAvailable:'))\n"
+        "torch.empty(much, dtype=torch.uint8)\n"  # never touched
         "memory.limit_memory(); torch.ones(1000)\n"
-        "try: torch.empty(int(0.97 * free), dtype=torch.uint8)\n"
+        "try: torch.empty(much, dtype=torch.uint8)\n"
         "except RuntimeError as error: print(memory.is_out_of_memory(error))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
