@@ -68,17 +68,17 @@ def test_a_run_directory_tells_everything(tmp_path: Path, model: list[str]) -> N
 def test_evaluation_while_it_trains(tmp_path: Path) -> None:
     """Numbers come into metrics.csv at every second validation, are those that eval.py finds, and change no weight."""
     plain = train(tmp_path, *GPT, "optim.ema=0.9")
-    more = ["evaluate=length", "evaluate.length.sizes=[8,16]", "evaluate_every=2", "evaluate.bootstrap=0"]
+    more = ["evaluate=recall", "evaluate.recall.sizes=[4,8]", "evaluate_every=2", "evaluate.bootstrap=0"]
     watched = train(tmp_path, *GPT, "optim.ema=0.9", *more)
     rows = list(csv.DictReader((watched / "metrics.csv").open()))
-    assert [int(row["step"]) for row in rows if row["length/16/accuracy"]] == [10]
+    assert [int(row["step"]) for row in rows if row["recall/8/accuracy"]] == [10]
     assert equal(checkpoint(plain)["state_dict"], checkpoint(watched)["state_dict"])
     watched = train(tmp_path, *GPT, "optim.ema=0.9", *more, "evaluate_every=1")
     last = list(csv.DictReader((watched / "metrics.csv").open()))[-1]
     report = list(csv.DictReader((tmp_path / "reports" / watched.name / "results.csv").open()))
-    assert len(report) == 4  # two sizes, accuracy and loss: of the moving average, as the checkpoint
+    assert len(report) == 8  # two sizes, four metrics: of the moving average, as the checkpoint
     for row in report:
-        assert float(last[f"length/{row['size']}/{row['metric']}"]) == pytest.approx(float(row["value"]), abs=1e-6)
+        assert float(last[f"recall/{row['size']}/{row['metric']}"]) == pytest.approx(float(row["value"]), abs=1e-6)
 
 
 def test_a_checkpoint_opens_without_poslab(tmp_path: Path) -> None:
