@@ -105,16 +105,21 @@ def look(line: Line, style: Sequence[str]) -> tuple[str, str]:
 
 
 def scale_values(axes: Any, group: Group, lines: Sequence[Line]) -> None:
-    """A logarithmic y axis where the largest number is far from the smallest: only it shows both."""
+    """A logarithmic y axis where only that shows all numbers."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-    values = [cell.value for line in lines for cell in line.cells.values() if cell.value > 0]
-    finite = [value for value in values if math.isfinite(value)]
-    if finite and not group.metric.percent and max(finite) > 10 * min(finite):
+    if wide(group, lines):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
+
+
+def wide(group: Group, lines: Sequence[Line]) -> bool:
+    """Whether the largest number is far from the smallest."""
+    values = [cell.value for line in lines for cell in line.cells.values() if cell.value > 0]
+    finite = [value for value in values if math.isfinite(value)]
+    return bool(finite) and not group.metric.percent and max(finite) > 10 * min(finite)
 
 
 def save(path: Path, figure: Any, axes: Any, group: Group) -> None:
@@ -135,8 +140,12 @@ def save(path: Path, figure: Any, axes: Any, group: Group) -> None:
 def curve(line: Line, points: Sequence[str], group: Group) -> tuple[np.ndarray, ...]:
     """value, low, high (len(points),) of one encoding; nan where it is not defined, which ends its line."""
     cells = [line.cells[point] for point in points]
-    scale = 100 if group.metric.percent else 1
-    return tuple(scale * np.array([getattr(cell, name) for cell in cells]) for name in ("value", "low", "high"))
+    return tuple(scale(group) * np.array([getattr(cell, name) for cell in cells]) for name in ("value", "low", "high"))
+
+
+def scale(group: Group) -> int:
+    """Fractions are drawn in percent."""
+    return 100 if group.metric.percent else 1
 
 
 def shape(word: str) -> float:

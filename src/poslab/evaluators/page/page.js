@@ -1,0 +1,20 @@
+// Figures are drawn when they come near, since a report may hold a hundred; a selector shows one of several.
+const draw = node => {
+  if (node.classList.contains("js-plotly-plot")) return Plotly.Plots.resize(node);
+  const {data, layout} = JSON.parse(node.nextElementSibling.textContent);
+  return Plotly.newPlot(node, data, layout, {responsive: true, displaylogo: false});
+};
+const plots = [...document.querySelectorAll(".plot")];
+const near = new IntersectionObserver(
+  entries => entries.filter(entry => entry.isIntersecting).forEach(entry => draw(entry.target)),
+  {rootMargin: "500px"},
+);
+plots.forEach(node => near.observe(node));
+// paper also shows what nobody has scrolled to
+addEventListener("beforeprint", () => plots.filter(node => node.offsetParent).forEach(draw));
+document.querySelectorAll("select.choose").forEach(select => {
+  const choices = [...select.closest("figure, section").children].filter(node => node.className === "choice");
+  const show = () => choices.forEach((node, number) => { node.hidden = number !== select.selectedIndex; });
+  select.addEventListener("change", show);
+  show(); // a browser that goes back keeps what was selected
+});
