@@ -159,4 +159,4 @@ def caption(group: Group) -> str:
         return "band: interval over samples"
     if all(len(line.subjects) > 1 for line in group.lines):
         return "band: ± sd over seeds"
-    return "band: ± sd over seeds,\none seed: over samples"
+    return "band: ± sd over seeds, one seed: over samples"

@@ -56,9 +56,9 @@ def blank(y: str, x: str, height: int = 430) -> go.Figure:
     figure = go.Figure(layout={"template": "none", "height": height, "hovermode": "closest"})
     figure.update_layout(
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
-        margin={"l": 10, "r": 10, "t": 30, "b": 10},
+        margin={"l": 10, "r": 10, "t": 44, "b": 10},
         legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
-        paper_bgcolor="rgba(0,0,0,0)",
+        modebar={"bgcolor": "rgba(0,0,0,0)", "color": "#AAAAAA", "activecolor": INK},
     )
     axis = {"gridcolor": GRID, "zeroline": False, "automargin": True}
     figure.update_xaxes(title=x, showgrid=False, **axis)

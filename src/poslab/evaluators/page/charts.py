@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base import Evaluator
-from ..figures import INK, curve, place, scale, shape, wide
+from ..figures import INK, caption, curve, place, scale, shape, wide
 from ..groups import Group
 from ..lines import Line
 from .canvas import Chart, Numbers, add_line, add_points, blank, fit_values, hover, looks, mark, numbers_of
@@ -39,7 +39,7 @@ def curves(group: Group, evaluator: type[Evaluator], style: Sequence[str]) -> Ch
     mark(figure, x([group.reference])[0], evaluator.mark)
     figure.update_xaxes(tickvals=x(on_line), ticktext=on_line)
     fit_values(figure, group, group.lines)
-    return Chart(figure, "", numbers_of(group, group.lines, group.sizes, "size"))
+    return Chart(figure, f"{caption(group).capitalize()}.", numbers_of(group, group.lines, group.sizes, "size"))
 
 
 def profile(group: Group, size: str, evaluator: type[Evaluator], style: Sequence[str]) -> Chart:
@@ -63,8 +63,9 @@ def heat_map(group: Group) -> Chart:
     sizes = [f"<b>{size}</b>" if size == group.reference else size for size in group.sizes]
     cells = [[line.cells[size] for size in group.sizes] for line in group.lines]
     text = [[brief(line, size, group) for size in group.sizes] for line in group.lines]
-    figure = blank("", "", height=110 + 34 * len(labels))
-    shared: dict[str, Any] = {"x": sizes, "y": labels, "showscale": False, "xgap": 2, "ygap": 2, "hoverinfo": "text"}
+    figure = blank("", "", height=124 + 34 * len(labels))
+    shared: dict[str, Any] = {"x": sizes, "y": labels, "showscale": False, "xgap": 2, "ygap": 2, "hoverinfo": "text",
+                              "hoverongaps": False}  # fmt: skip
     figure.add_heatmap(
         z=colour,
         text=text,
@@ -76,7 +77,7 @@ def heat_map(group: Group) -> Chart:
     )
     figure.add_heatmap(
         z=[[0 if not cell.defined and cell.kind else None for cell in row] for row in cells],
-        text=[[cell.kind.replace(" ", "<br>") for cell in row] for row in cells],
+        text=[["" if cell.defined else cell.kind.replace(" ", "<br>") for cell in row] for row in cells],
         texttemplate="%{text}",
         colorscale=[[0, MISSING], [1, MISSING]],
         hovertext=[[escape(f"{line.label} at {size}: {line.cells[size].status}") for size in group.sizes]
@@ -85,8 +86,7 @@ def heat_map(group: Group) -> Chart:
     )  # fmt: skip
     figure.update_xaxes(type="category", side="top", showgrid=False)
     figure.update_yaxes(type="category", autorange="reversed", showgrid=False)
-    says = f"{group.metric.label}: bright is good, bold is the {group.reference} of the ranking."
-    return Chart(figure, says, numbers_of(group, group.lines, group.sizes, "size"))
+    return Chart(figure, f"{group.metric.label}: bright is good.", numbers_of(group, group.lines, group.sizes, "size"))
 
 
 def brief(line: Line, size: str, group: Group) -> str:
@@ -99,8 +99,8 @@ def forest(group: Group, size: str, style: Sequence[str]) -> Chart:
     lines = [line for line in group.lines if (line.label, size) in group.differences]
     factor, label = scale(group), group.metric.label
     better = "right" if group.metric.higher_is_better else "left"
-    figure = blank("", f"{label}: minus that of {escape(str(group.baseline))} ({better} is better)")
-    figure.update_layout(height=110 + 30 * len(lines), showlegend=False)
+    figure = blank("", f"difference ({better} is better)")
+    figure.update_layout(height=124 + 30 * len(lines), showlegend=False)
     numbers: Numbers = []
     for line in lines:
         each = group.differences[line.label, size]

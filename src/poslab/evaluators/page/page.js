@@ -1,8 +1,9 @@
 // Figures are drawn when they come near, since a report may hold a hundred; a selector shows one of several.
+const options = {responsive: true, displaylogo: false, modeBarButtons: [["toImage", "resetScale2d"]]};
 const draw = node => {
   if (node.classList.contains("js-plotly-plot")) return Plotly.Plots.resize(node);
   const {data, layout} = JSON.parse(node.nextElementSibling.textContent);
-  return Plotly.newPlot(node, data, layout, {responsive: true, displaylogo: false});
+  return Plotly.newPlot(node, data, layout, options);
 };
 const plots = [...document.querySelectorAll(".plot")];
 const near = new IntersectionObserver(
