@@ -183,7 +183,7 @@ def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) ->
     assert report.name == "demo"
     text = (report / "report.md").read_text()
     page = (report / "report.html").read_text()
-    assert "[report.html](report.html)" in text and page.count("published: RoPE-Mixed") == 9 + 1
+    assert "[report.html](report.html)" in text and page.count("published: RoPE-Mixed") == 1 + 7
     table = list(csv.reader((report / "table.csv").read_text().splitlines()))
     assert table[0][5:] == ["8", "9", "8x12", "4", "16"] and len(table) == 1 + 1 + 2 + 1
     assert (report / "table.tex").read_text().count("\\begin{tabular}") == 3
