@@ -223,7 +223,7 @@ def test_the_reference_and_the_differences_are_marked() -> None:
     assert panel.differences is not None and panel.differences.chosen == "16"
     rope, learned = panel.differences.charts["16"].figure.data
     assert not rope.marker.symbol.endswith("-open") and learned.marker.symbol.endswith("-open")
-    assert "left is better" in panel.differences.charts["16"].figure.layout.xaxis.title.text
+    assert panel.differences.charts["16"].figure.layout.xaxis.title.text == "← better"
     assert rope.error_x.array == pytest.approx([0.3]) and rope.x == (0.5,)
 
 
@@ -318,6 +318,10 @@ USE = """<script>addEventListener("load", () => setTimeout(() => {
     told.drawn = visible.map(node => node.querySelectorAll(".main-svg").length > 0);
     told.title = document.title;
     told.names = [...document.querySelectorAll(".legendtext")].map(node => node.textContent);
+    told.room = visible.filter(node => node.querySelector(".legend")).map(node => {
+      const box = word => node.querySelector(word).getBoundingClientRect();
+      return [box(".bglayer .bg, .xy").height, box(".legend").top - box(".xtitle").bottom];
+    });
     told.wide = document.documentElement.scrollWidth > innerWidth;
     const code = document.createElement("pre");
     code.id = "told";
@@ -330,7 +334,7 @@ USE = """<script>addEventListener("load", () => setTimeout(() => {
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium here: apt-get install chromium")
 def test_in_a_browser(tmp_path: Path) -> None:
     """Everything is drawn, sorts, filters and switches; the console stays empty; a script for a name does not run."""
-    section = text_section(words=["none", f"rope{EVIL}", "learned"])
+    section = text_section(words=["none", f"rope{EVIL}", *(f"encoding_{number}" for number in range(22))])
     page = make_page(tmp_path / "report.html", [section, text_section(Blocks)])
     value = str([name for name in COLUMNS if name not in ("checkpoint_sha", "protocol")].index("value"))
     (tmp_path / "used.html").write_text(page.replace("</body>", USE.replace("VALUE", value) + "</body>"))
@@ -343,8 +347,11 @@ def test_in_a_browser(tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     told = json.loads(next(word for word in Reader(done.stdout).words if word.startswith('{"filtered"')))
     assert told["title"] == "Report demo"
+    assert all(height > 150 and gap > -2 for height, gap in told["room"]) and len(told["room"]) == 3, told["room"]
     assert told["filtered"] == 12 and told["hidden"] == [True, False] and not told["wide"]
     assert told["drawn"] and all(told["drawn"])
     assert f"rope{EVIL}" in told["names"]
     numbers: list[Any] = [float(each) for each in told["up"] if each]
-    assert numbers == sorted(numbers) and [float(each) for each in told["down"] if each] == numbers[::-1]
+    assert numbers == sorted(numbers) and numbers[0] == 1.5
+    numbers = [float(each) for each in told["down"] if each]
+    assert numbers == sorted(numbers, reverse=True) and numbers[0] == 26.0

@@ -35,6 +35,7 @@ class Figure:
     name: str  # of its files
     charts: dict[str, Chart]  # word of the choice -> chart
     chosen: str
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,11 +109,13 @@ class Pen:
         more = []
         if group.profiles:
             charts = {size: profile(group, size, evaluator, self.style) for size in group.profiles}
-            more.append(Figure(f"{name}-profile", charts, list(charts)[-1]))
+            title = f"{group.metric.label} by {evaluator.profiles[group.metric_name]}"
+            more.append(Figure(f"{name}-profile", charts, list(charts)[-1], title))
         if charts := against_cost(group, evaluator, self.sections, self.style):
-            more.append(Figure(f"{name}-cost", charts, next(iter(charts))))
+            more.append(Figure(f"{name}-cost", charts, next(iter(charts)), f"{group.metric.label} against cost"))
         if self.published and self.published.suits(evaluator.name, group.metric_name):
-            more.append(one(f"{name}-published", beside(self.published, group, self.style)))
+            chart = beside(self.published, group, self.style)
+            more.append(Figure(f"{name}-published", {"": chart}, "", "Beside published lines"))
         return Panel(
             group,
             footnote(group, str)[1],

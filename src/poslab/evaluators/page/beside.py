@@ -58,7 +58,6 @@ def beside(published: Published, group: Group, style: Sequence[str]) -> Chart:
     fit_values(figure, group, group.lines)
     figure.update_yaxes(title="this report", row=1, col=1)
     figure.update_yaxes(title="published", row=2, col=1)
-    figure.update_layout(legend={"y": -0.12})
     says = (
         f"{label}. Published lines, for their shape only, never ranked with those of this report: {published.title}. "
         f"Source: {published.source}. Setup: {published.setup}."

@@ -57,7 +57,8 @@ def blank(y: str, x: str, height: int = 430) -> go.Figure:
     figure.update_layout(
         font={"family": "system-ui, sans-serif", "size": 13, "color": INK},
         margin={"l": 10, "r": 10, "t": 44, "b": 10},
-        legend={"orientation": "h", "x": 0, "y": -0.2, "yanchor": "top"},
+        showlegend=True,  # also of a single line
+        legend={"orientation": "h", "x": 0, "y": 0, "yref": "container", "yanchor": "bottom"},
         modebar={"bgcolor": "rgba(0,0,0,0)", "color": "#AAAAAA", "activecolor": INK},
     )
     axis = {"gridcolor": GRID, "zeroline": False, "automargin": True}
@@ -135,8 +136,11 @@ def mark(figure: go.Figure, x: float, text: str) -> None:
 
 
 def fit_values(figure: go.Figure, group: Group, lines: Sequence[Line]) -> None:
+    """A logarithmic y axis where only that shows all numbers."""
     if wide(group, lines):
-        figure.update_yaxes(type="log", dtick="D2")
+        ticks = [float(f"{digit}e{power}") for power in range(-6, 12) for digit in (1, 2, 5)]
+        # plotly's own words for 20 are "2"
+        figure.update_yaxes(type="log", tickvals=ticks, ticktext=[f"{tick:g}" for tick in ticks])
 
 
 def outline(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[list[Any], list[Any]]:

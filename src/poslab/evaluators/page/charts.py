@@ -98,8 +98,7 @@ def forest(group: Group, size: str, style: Sequence[str]) -> Chart:
     """Differences from the baseline at one size, with their intervals; filled marks are separable from it."""
     lines = [line for line in group.lines if (line.label, size) in group.differences]
     factor, label = scale(group), group.metric.label
-    better = "right" if group.metric.higher_is_better else "left"
-    figure = blank("", f"difference ({better} is better)")
+    figure = blank("", "better →" if group.metric.higher_is_better else "← better")
     figure.update_layout(height=124 + 30 * len(lines), showlegend=False)
     numbers: Numbers = []
     for line in lines:

@@ -54,6 +54,10 @@ def scatter(quality: Group, cost: Group, style: Sequence[str]) -> Chart:
                         "low": y_low, "high": y_high})  # fmt: skip
         drawn.append(line)
     fit_values(figure, quality, drawn)
+    if numbers:  # room for the words beside the outermost points
+        places = [each[cost.metric.label] for each in numbers]
+        room = 0.15 * (max(places) - min(places)) or 1.0
+        figure.update_xaxes(range=[min(places) - room, max(places) + room])
     better = "high" if quality.metric.higher_is_better else "low"
     cheaper = "right" if cost.metric.higher_is_better else "left"
     says = (
