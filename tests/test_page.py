@@ -147,6 +147,7 @@ def test_one_file_with_everything(tmp_path: Path) -> None:
     page = Reader(make_page(tmp_path / "report.html", sections))
     assert page.tags["link"] == page.tags["iframe"] == page.tags["img"] == 0
     assert not page.values("src") and all(link.startswith(("#", "data:")) for link in page.values("href"))
+    assert ("meta", "http-equiv", "Content-Security-Policy") in page.attributes
     assert any("default-src 'none'" in value for value in page.values("content"))
     assert sum("plotly.js v" in script[:300] for script in page.scripts) == 1
     assert 4_000_000 < (tmp_path / "report.html").stat().st_size < 6_000_000
@@ -320,7 +321,7 @@ USE = """<script>addEventListener("load", () => setTimeout(() => {
     told.names = [...document.querySelectorAll(".legendtext")].map(node => node.textContent);
     told.room = visible.filter(node => node.querySelector(".legend")).map(node => {
       const box = word => node.querySelector(word).getBoundingClientRect();
-      return [box(".bglayer .bg, .xy").height, box(".legend").top - box(".xtitle").bottom];
+      return [node._fullLayout._size.h, box(".legend").top - box(".xtitle").bottom];
     });
     told.wide = document.documentElement.scrollWidth > innerWidth;
     const code = document.createElement("pre");
@@ -347,7 +348,7 @@ def test_in_a_browser(tmp_path: Path) -> None:
     assert not [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     told = json.loads(next(word for word in Reader(done.stdout).words if word.startswith('{"filtered"')))
     assert told["title"] == "Report demo"
-    assert all(height > 150 and gap > -2 for height, gap in told["room"]) and len(told["room"]) == 3, told["room"]
+    assert all(height > 230 and gap > -2 for height, gap in told["room"]) and len(told["room"]) == 3, told["room"]
     assert told["filtered"] == 12 and told["hidden"] == [True, False] and not told["wide"]
     assert told["drawn"] and all(told["drawn"])
     assert f"rope{EVIL}" in told["names"]
