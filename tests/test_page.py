@@ -228,6 +228,18 @@ def test_the_reference_and_the_differences_are_marked() -> None:
     assert rope.error_x.array == pytest.approx([0.3]) and rope.x == (0.5,)
 
 
+def test_chance_is_a_dashed_line() -> None:
+    class Guessed(Length):
+        chances = {"loss": "guess"}
+
+    numbers: dict[tuple[str, str], float | str] = {(size, "loss"): 1.0 for size in SIZES}
+    numbers |= {(size, "guess"): 4.0 for size in SIZES}
+    section = Section(Guessed, make_groups([subject(Guessed, "none", 0, numbers)], Guessed), [[]])
+    [panel] = pen([section]).panels(section, 0)
+    *_, line = panel.curves.charts[""].figure.data
+    assert (line.name, line.line.dash, list(line.y)) == ("chance", "dash", [4.0] * 3)
+
+
 def test_quality_against_cost_where_cost_was_measured() -> None:
     quality = text_section()
     assert all(not panel.more for panel in pen([quality]).panels(quality, 0))

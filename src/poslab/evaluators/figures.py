@@ -54,10 +54,7 @@ def draw(path: Path, group: Group, evaluator: type[Evaluator], style: Sequence[s
             axes.plot(x, value, color=colour, marker=marker, markersize=6, linestyle="none", markerfacecolor="white")
             axes.vlines(x, low, high, color=colour, linewidth=1)
     scale_values(axes, group, group.lines)
-    if group.metric_name in evaluator.chances:
-        everyone = [subject for line in group.lines for subject in line.subjects]
-        name = evaluator.chances[group.metric_name]
-        guessing = Line("chance", everyone, {size: make_cell(everyone, size, name) for size in on_line})
+    if guessing := chance(group, evaluator, on_line):
         x = [place(size) for size in on_line]
         axes.plot(x, curve(guessing, on_line, group)[0], color=INK, linewidth=1.2, linestyle="--", label="chance")
     axes.axvline(place(group.reference), color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
@@ -68,6 +65,15 @@ def draw(path: Path, group: Group, evaluator: type[Evaluator], style: Sequence[s
     axes.set_xticks([place(size) for size in on_line], on_line)
     axes.set_xlabel(evaluator.axis)
     save(path, figure, axes, group)
+
+
+def chance(group: Group, evaluator: type[Evaluator], sizes: Sequence[str]) -> Line | None:
+    """What guessing gives, over all runs; None where nothing was measured of it."""
+    if group.metric_name not in evaluator.chances:
+        return None
+    everyone = [subject for line in group.lines for subject in line.subjects]
+    name = evaluator.chances[group.metric_name]
+    return Line("chance", everyone, {size: make_cell(everyone, size, name) for size in sizes})
 
 
 def draw_profile(path: Path, group: Group, size: str, evaluator: type[Evaluator], style: Sequence[str]) -> None:

@@ -118,7 +118,7 @@ class Pen:
             more.append(Figure(f"{name}-published", {"": chart}, "", "Beside published lines"))
         return Panel(
             group,
-            footnote(group, str)[1],
+            footnote(group, quote=str)[1],
             one(f"{name}-curves", curves(group, evaluator, self.style)),
             one(f"{name}-table", heat_map(group)),
             self.differences(group, name),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base import Evaluator
-from ..figures import INK, caption, curve, place, scale, shape, wide
+from ..figures import INK, caption, chance, curve, place, scale, shape, wide
 from ..groups import Group
 from ..lines import Line
 from .canvas import Chart, Numbers, add_line, add_points, blank, fit_values, hover, looks, mark, numbers_of
@@ -32,6 +32,10 @@ def curves(group: Group, evaluator: type[Evaluator], style: Sequence[str]) -> Ch
         add_line(figure, line, on_line, x(on_line), group, style)
         if other:
             add_points(figure, line, other, x(other), group, style)
+    if guessing := chance(group, evaluator, on_line):
+        value = curve(guessing, on_line, group)[0]
+        figure.add_scatter(x=x(on_line), y=value, name="chance", mode="lines", hoverinfo="y+name",
+                           line={"color": INK, "width": 1.2, "dash": "dash"})  # fmt: skip
     for size in other:
         figure.add_annotation(
             x=x([size])[0], y=0, yref="paper", text=size, textangle=-90, showarrow=False, yanchor="bottom", font_size=10
