@@ -185,7 +185,7 @@ def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) ->
     page = (report / "report.html").read_text()
     assert "[report.html](report.html)" in text and page.count("published: RoPE-Mixed") == 1 + 7
     table = list(csv.reader((report / "table.csv").read_text().splitlines()))
-    assert table[0][5:] == ["8", "9", "8x12", "4", "16"] and len(table) == 1 + 1 + 2 + 1
+    assert table[0][5:] == ["8", "9", "8x12", "2", "4"] and len(table) == 1 + 1 + 2 + 1
     assert (report / "table.tex").read_text().count("\\begin{tabular}") == 3
     assert "python eval.py runs='runs/demo/*'" in text and "twin has the same checkpoint" in text
     assert text.count("\n### ") == 3 and "numbers of different sections are not comparable" in text
