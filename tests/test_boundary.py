@@ -13,7 +13,7 @@ FRAMEWORKS = {"lightning", "pytorch_lightning", "hydra", "omegaconf", "wandb"}
 CORE = sorted(
     path
     for folder in ("positions", "models", "evaluators", "data")
-    for path in (ROOT / folder).glob("*.py")
+    for path in (ROOT / folder).rglob("*.py")
     if path != ROOT / "data" / "module.py"  # the Lightning edge of the folder
 )
 

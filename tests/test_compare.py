@@ -178,10 +178,15 @@ def test_report_of_encodings_seeds_and_groups(tmp_path: Path, calls: Counter) ->
     shutil.copytree(tmp_path / "runs" / "demo" / "rope_0", duplicate)
     (tmp_path / "runs" / "demo" / "notes.txt").write_text("no run")
     config = settings(tmp_path / "runs" / "demo" / "*", tmp_path, resolution={"sizes": ["8x12", 9]})
-    config["baseline"] = "rope"
+    config |= {"baseline": "rope", "published": "rope_vit_s"}
     report = compare(config, quiet=True, command="python eval.py runs='runs/demo/*'")
     assert report.name == "demo"
     text = (report / "report.md").read_text()
+    page = (report / "report.html").read_text()
+    assert "[report.html](report.html)" in text and page.count("published: RoPE-Mixed") == 1 + 7
+    table = list(csv.reader((report / "table.csv").read_text().splitlines()))
+    assert table[0][5:] == ["8", "9", "8x12", "2", "4"] and len(table) == 1 + 1 + 2 + 1
+    assert (report / "table.tex").read_text().count("\\begin{tabular}") == 3
     assert "python eval.py runs='runs/demo/*'" in text and "twin has the same checkpoint" in text
     assert text.count("\n### ") == 3 and "numbers of different sections are not comparable" in text
     section = text.split("### gpt on copy, trained at 4 for 20 steps of 32 (640 samples)")[1].split("###")[0]
@@ -259,6 +264,12 @@ def test_what_a_person_can_mend(tmp_path: Path) -> None:
             compare(settings(run, tmp_path) | {"hardware": HARDWARE | hardware}, quiet=True)
     with pytest.raises(UsageError, match="baseline=lerned is not among the encodings of these runs: rope"):
         compare(settings(run, tmp_path) | {"baseline": "lerned"}, quiet=True)
+    with pytest.raises(UsageError, match="published=rope is not one of rope_vit_s, "):
+        compare(settings(run, tmp_path) | {"published": "rope"}, quiet=True)
+    report = compare(settings(run, tmp_path) | {"published": "rope_vit_s"}, quiet=True, page=False)
+    text = (report / "report.md").read_text()
+    assert not (report / "report.html").exists() and "report.html" not in text
+    assert "is about resolution, which was not asked here" in text
     runs, notes = find_runs([str(run), f"{tmp_path}/runs/*"])
     assert [each.name for each in runs] == ["one"] and not notes
 

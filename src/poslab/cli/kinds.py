@@ -67,6 +67,7 @@ KINDS: dict[str, Kind] = {
     "init_from": WORD | NULL,
     "report": WORD | NULL,
     "baseline": WORD | NULL,
+    "published": WORD | NULL,
     "data.size": INTEGER | list_of(INTEGER, 2) | NULL,
     "pos.clamp_len": INTEGER | NULL,
     "pos.span": INTEGER | NULL,

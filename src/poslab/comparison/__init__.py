@@ -15,6 +15,7 @@ from ..errors import UsageError
 from ..evaluators import EVALUATORS
 from ..evaluators.groups import Comparison
 from ..evaluators.processes import Processes
+from ..evaluators.published import load_published
 from ..evaluators.report import Section
 from ..evaluators.results import Results
 from ..evaluators.samples import Samples
@@ -22,21 +23,27 @@ from ..evaluators.table import make_console, print_section, progress
 from .jobs import encoding, prepare
 from .launch import launch
 from .runs import find_runs, report_name, words_of
-from .write import write
+from .write import PAGE, write
 
 __all__ = ["check_options", "compare", "find_runs", "report_name"]
 
 
 def compare(
-    config: Mapping[str, Any], processes: Processes | None = None, *, quiet: bool = False, command: str | None = None
+    config: Mapping[str, Any],
+    processes: Processes | None = None,
+    *,
+    quiet: bool = False,
+    command: str | None = None,
+    page: bool = True,
 ) -> Path:
     """Measure what is missing of all runs in `config["runs"]`, write the report, print its tables.
 
     Args:
-        config: the keys of configs/eval.yaml: runs, report, reports, baseline, variants, evaluate, hardware.
+        config: the keys of configs/eval.yaml: runs, report, reports, baseline, published, variants, evaluate, hardware.
         processes: those that measure together, where they run already; None starts them.
         quiet: print nothing.
         command: how the report says it was made; None is the command line of this process.
+        page: write report.html too, 5 MB.
 
     Returns the directory of the report. results.csv keeps every measurement ever made for it;
     report.md shows the runs of this call, at all sizes measured under the protocol of this call.
@@ -51,6 +58,7 @@ def compare(
     directory = Path(config["reports"]) / (config.get("report") or report_name(config["runs"]))
     results, samples = Results(directory / "results.csv"), Samples(directory / "samples")
     try:
+        published = load_published(config.get("published"))
         jobs = prepare(runs, options, config.get("variants") or {}, processes.device, notes)
         missing = processes.agree([job.missing(results, samples) for job, _ in jobs])
     except ValueError as error:
@@ -69,9 +77,9 @@ def compare(
             words = [word for word in sys.argv[1:] if not word.startswith("hydra.")]  # where Hydra keeps its files
             command = f"python {shlex.join([Path(sys.argv[0]).name, *words])}"
         comparison = Comparison(baseline, samples, options["bootstrap"], options["confidence"])
-        sections = write(directory, jobs, results.read(), comparison, options, notes, command)
+        sections = write(directory, jobs, results.read(), comparison, options, notes, command, page, published)
         if not quiet:
-            show(console, directory, sections)
+            show(console, directory, sections, PAGE if page else "report.md")
     processes.agree(None)  # nobody leaves before the report is there
     return directory
 
@@ -99,8 +107,8 @@ def choose_baseline(asked: str | None, encodings: list[str]) -> str | None:
     return asked
 
 
-def show(console: Console, directory: Path, sections: list[Section]) -> None:
+def show(console: Console, directory: Path, sections: list[Section], report: str) -> None:
     """The tables, and where the rest is."""
     for section in sections:
         print_section(console, section)
-    console.print(Text(f"numbers: {directory / 'results.csv'}\nreport:  {directory / 'report.md'}"), soft_wrap=True)
+    console.print(Text(f"numbers: {directory / 'results.csv'}\nreport:  {directory / report}"), soft_wrap=True)

@@ -54,10 +54,7 @@ def draw(path: Path, group: Group, evaluator: type[Evaluator], style: Sequence[s
             axes.plot(x, value, color=colour, marker=marker, markersize=6, linestyle="none", markerfacecolor="white")
             axes.vlines(x, low, high, color=colour, linewidth=1)
     scale_values(axes, group, group.lines)
-    if group.metric_name in evaluator.chances:
-        everyone = [subject for line in group.lines for subject in line.subjects]
-        name = evaluator.chances[group.metric_name]
-        guessing = Line("chance", everyone, {size: make_cell(everyone, size, name) for size in on_line})
+    if guessing := chance(group, evaluator, on_line):
         x = [place(size) for size in on_line]
         axes.plot(x, curve(guessing, on_line, group)[0], color=INK, linewidth=1.2, linestyle="--", label="chance")
     axes.axvline(place(group.reference), color=INK, linewidth=1, linestyle=(0, (4, 3)), zorder=0)
@@ -68,6 +65,15 @@ def draw(path: Path, group: Group, evaluator: type[Evaluator], style: Sequence[s
     axes.set_xticks([place(size) for size in on_line], on_line)
     axes.set_xlabel(evaluator.axis)
     save(path, figure, axes, group)
+
+
+def chance(group: Group, evaluator: type[Evaluator], sizes: Sequence[str]) -> Line | None:
+    """What guessing gives, over all runs; None where nothing was measured of it."""
+    if group.metric_name not in evaluator.chances:
+        return None
+    everyone = [subject for line in group.lines for subject in line.subjects]
+    name = evaluator.chances[group.metric_name]
+    return Line("chance", everyone, {size: make_cell(everyone, size, name) for size in sizes})
 
 
 def draw_profile(path: Path, group: Group, size: str, evaluator: type[Evaluator], style: Sequence[str]) -> None:
@@ -105,16 +111,21 @@ def look(line: Line, style: Sequence[str]) -> tuple[str, str]:
 
 
 def scale_values(axes: Any, group: Group, lines: Sequence[Line]) -> None:
-    """A logarithmic y axis where the largest number is far from the smallest: only it shows both."""
+    """A logarithmic y axis where only that shows all numbers."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-    values = [cell.value for line in lines for cell in line.cells.values() if cell.value > 0]
-    finite = [value for value in values if math.isfinite(value)]
-    if finite and not group.metric.percent and max(finite) > 10 * min(finite):
+    if wide(group, lines):
         axes.set_yscale("log")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.yaxis.set_minor_locator(NullLocator())
+
+
+def wide(group: Group, lines: Sequence[Line]) -> bool:
+    """Whether the largest number is far from the smallest."""
+    values = [cell.value for line in lines for cell in line.cells.values() if cell.value > 0]
+    finite = [value for value in values if math.isfinite(value)]
+    return bool(finite) and not group.metric.percent and max(finite) > 10 * min(finite)
 
 
 def save(path: Path, figure: Any, axes: Any, group: Group) -> None:
@@ -135,8 +146,12 @@ def save(path: Path, figure: Any, axes: Any, group: Group) -> None:
 def curve(line: Line, points: Sequence[str], group: Group) -> tuple[np.ndarray, ...]:
     """value, low, high (len(points),) of one encoding; nan where it is not defined, which ends its line."""
     cells = [line.cells[point] for point in points]
-    scale = 100 if group.metric.percent else 1
-    return tuple(scale * np.array([getattr(cell, name) for cell in cells]) for name in ("value", "low", "high"))
+    return tuple(scale(group) * np.array([getattr(cell, name) for cell in cells]) for name in ("value", "low", "high"))
+
+
+def scale(group: Group) -> int:
+    """Fractions are drawn in percent."""
+    return 100 if group.metric.percent else 1
 
 
 def shape(word: str) -> float:
@@ -150,4 +165,4 @@ def caption(group: Group) -> str:
         return "band: interval over samples"
     if all(len(line.subjects) > 1 for line in group.lines):
         return "band: ± sd over seeds"
-    return "band: ± sd over seeds,\none seed: over samples"
+    return "band: ± sd over seeds, one seed: over samples"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,9 +39,14 @@ class Provenance:
     notes: Sequence[str]  # what was left out, and what else a reader should know
 
 
-def write_report(path: Path, title: str, made: Provenance, sections: Sequence[Section]) -> None:
-    """Write report.md; a reader never sees half of it."""
-    blocks = [f"# {title}", *provenance(made)]
+def write_report(
+    path: Path, title: str, made: Provenance, sections: Sequence[Section], page: str | None = None
+) -> None:
+    """Write report.md; a reader never sees half of it. `page` is the file that shows the same interactively."""
+    blocks = [f"# {title}"]
+    if page:
+        blocks.append(f"The same with figures to look around in: [{page}]({page}).")
+    blocks += provenance(made)
     if sum(len(section.groups) for section in sections) > 1:
         blocks.append(CROSS)
     for section in sections:
@@ -155,7 +160,14 @@ def uncertainty(group: Group) -> str:
     return "Several seeds: mean ± standard deviation over them. One seed: the interval over its samples in brackets."
 
 
-def footnote(group: Group, before: int = 0) -> tuple[dict[tuple[str, str], str], list[str]]:
+def escape(text: str) -> str:
+    """Text that Markdown prints as it is."""
+    return "".join(f"\\{each}" if each in "\\`*_<>|" else each for each in text)
+
+
+def footnote(
+    group: Group, before: int = 0, quote: Callable[[str], str] = escape
+) -> tuple[dict[tuple[str, str], str], list[str]]:
     """(line, size) -> " (a)", and what (a) means: one note for a reason, in the words of its first size.
 
     `before` notes of the same table come first.
@@ -178,7 +190,7 @@ def footnote(group: Group, before: int = 0) -> tuple[dict[tuple[str, str], str],
         kind, _, why = status.partition(": ")
         also = f" Likewise at {', '.join(sizes[1:])}." if len(sizes) > 1 else ""
         notes.append(
-            f"{mark} {escape(', '.join(labels))}: {kind} at {sizes[0]}{': ' + escape(why) if why else '.'}{also}"
+            f"{mark} {quote(', '.join(labels))}: {kind} at {sizes[0]}{': ' + quote(why) if why else '.'}{also}"
         )
     return letters, notes
 
@@ -190,11 +202,6 @@ def letter(number: int) -> str:
 
 def bold(text: str, group: Group, size: str | None = None) -> str:
     return f"**{text}**" if (size or text) == group.reference else text
-
-
-def escape(text: str) -> str:
-    """Text that Markdown prints as it is."""
-    return "".join(f"\\{each}" if each in "\\`*_<>|" else each for each in text)
 
 
 def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]], align: str = "---:") -> str:

@@ -178,9 +178,9 @@ def _evaluation(config: dict[str, Any], data: Any) -> Evaluation:
 
 
 def _evaluate(directory: Path, config: dict[str, Any], device: torch.device) -> None:
-    """What `eval.py runs=<this run>` does."""
+    """What `eval.py runs=<this run>` does, without its page."""
     asked = {"runs": str(directory), "reports": config["reports"], "evaluate": config["evaluate"]}
-    compare(asked, Processes(device))
+    compare(asked, Processes(device), page=False)  # a sweep of sixty runs would leave 300 MB of pages
 
 
 def _debug(config: dict[str, Any]) -> Path:
