@@ -115,6 +115,9 @@ def test_only_what_is_missing_is_computed(tmp_path: Path, calls: Counter) -> Non
     assert set(calls) == {4, 8, 16} and first == tmp_path / "reports" / "one"
     assert [row["status"] for row in rows] == ["ok"] * 3 * 4
     assert {row["data"] for row in rows} == {"copy"} and "; data " in rows[0]["protocol"]
+    shares = [row for row in rows if row["metric"] == "exact_match"]
+    assert "0.0" in {row["value"] for row in shares}  # nothing right is not nothing possible
+    assert all(float(row["ci_high"]) > float(row["ci_low"]) for row in shares)
     calls.clear()
     # moved and renamed, and still the same checkpoint
     moved = tmp_path / "elsewhere" / "renamed"

@@ -7,7 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from poslab.evaluators.statistics import bootstrap_interval, format_deviation, format_interval, mean_and_deviation
+from poslab.evaluators.statistics import (
+    bootstrap_interval,
+    format_deviation,
+    format_interval,
+    mean_and_deviation,
+    unanimous_interval,
+)
 
 
 def test_bootstrap_covers() -> None:
@@ -39,6 +45,14 @@ def test_clusters_matter() -> None:
     low, high = bootstrap_interval(copies, ones, np.arange(200))
     assert (once[1] - once[0]) / (high - low) == pytest.approx(2, rel=0.15)
     assert all(map(math.isnan, bootstrap_interval(x, np.ones(50), np.zeros(50))))  # one document: no idea
+
+
+def test_all_right_is_not_certainty() -> None:
+    low, high = unanimous_interval(1.0, 500)
+    assert high == 1 and low == pytest.approx(0.99265, abs=1e-5)
+    assert unanimous_interval(0.0, 500) == pytest.approx((0, 1 - low))
+    # a share of `low` gives 500 of 500 in 2.5 of 100 draws
+    assert low**500 == pytest.approx(0.025)
 
 
 def test_seeds() -> None:

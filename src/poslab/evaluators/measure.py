@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -16,7 +17,7 @@ from .memory import is_out_of_memory
 from .processes import Processes
 from .results import Results, Row, key
 from .samples import Samples
-from .statistics import bootstrap_interval
+from .statistics import bootstrap_interval, unanimous_interval
 from .table import Bar
 
 
@@ -91,6 +92,8 @@ class Job:
         sums = measured.totals[metric], measured.weight(metric), measured.clusters
         resamples = 0 if kind and kind.exact else self.resamples
         low, high = bootstrap_interval(*sums, resamples, self.confidence)
+        if kind and kind.percent and low == high and measured.value(metric) in (0, 1):
+            low, high = unanimous_interval(measured.value(metric), len(np.unique(measured.clusters)), self.confidence)
         numbers = {"value": repr(measured.value(metric)), "ci_low": repr(low), "ci_high": repr(high)}
         return self.row(size, metric=metric, n=str(len(measured)), status="ok", **numbers)
 

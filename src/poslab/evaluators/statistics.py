@@ -44,6 +44,15 @@ def bootstrap_interval(
     return float(low), float(high)
 
 
+def unanimous_interval(value: float, clusters: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Interval of a share that is 0 or 1 in all of `clusters` samples, which no resample can vary.
+
+    The exact binomial one of Clopper & Pearson 1934: of 500 right answers, [.993, 1].
+    """
+    reach = 1 - ((1 - confidence) / 2) ** (1 / clusters)
+    return (0.0, reach) if value == 0 else (1 - reach, 1.0)
+
+
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     """Mean and standard deviation (n - 1) of one number a seed; the deviation of one is nan."""
     mean = math.fsum(values) / len(values) if all(map(math.isfinite, values)) else float(np.sum(values) / len(values))
