@@ -101,7 +101,7 @@ WRONG = {
     "model=gpt steps=x": "not an integer or null (default 1000)",
     "global_batch_size=0": "1 or more",
     "compile=1": "1 is not true or false (default false)",
-    "optim.lr=fast": "not a number (default 0.003)",
+    "optim.lr=fast": "not a number (default 0.006)",
     "optim.lr=nan": "not a number",
     "optim.lr=${optim.nothing}": "optim.nothing",
     "optim.betas=0.9": "not a list of 2 numbers",
