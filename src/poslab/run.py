@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -73,8 +74,11 @@ class Run:
 
 
 def model_weights(path: Path) -> dict[str, torch.Tensor]:
-    """The model's state dict out of a checkpoint."""
-    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    """The model's state dict out of a checkpoint; UsageError where that holds more than tensors and plain values."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    except UnpicklingError as error:
+        raise UsageError(f"{path} is damaged or holds more than tensors and plain values: it is not loaded.") from error
     return {key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")}
 
 

@@ -66,7 +66,7 @@ def _make_new(config: dict[str, Any]) -> Path:
         except FileExistsError:
             number += 1
     (directory / "checkpoints").mkdir()
-    recorded = {key: value for key, value in config.items() if key not in ("overrides", "multirun")}
+    recorded = {key: value for key, value in config.items() if key not in ("overrides", "multirun", "trust")}
     write(directory / "config.yaml", yaml.safe_dump(recorded, sort_keys=False))
     return directory
 
