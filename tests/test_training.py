@@ -102,9 +102,6 @@ def steps_of(directory: Path) -> list[int]:
 
 CASES = {
     "plain": [*GPT, "model.dropout=0.1"],
-    "accumulated": [*GPT, "device_batch_size=16"],
-    "average of weights": [*GPT, "optim.ema=0.9"],
-    "workers": [*GPT, "workers=2"],
     "images": [*VIT, "data.rotate=10", "data.scale=0.1", "model.drop_path=0.2", "optim.clip=null"],
 }
 

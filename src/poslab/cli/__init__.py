@@ -124,5 +124,4 @@ def plain_configuration(config: DictConfig, hydra_config: Any) -> dict[str, Any]
 
 def first_process() -> bool:
     """Whether this is the one process, of those that torchrun or srun started, that speaks."""
-    ranks = (os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ)
-    return next(ranks, "0") == "0"
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK"))
