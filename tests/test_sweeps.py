@@ -231,7 +231,7 @@ def test_a_sweep_whose_jobs_wait_in_a_queue_is_not_submitted_twice(
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs/slurm.json").write_text('["5", "6"]')
     monkeypatch.setattr(slurm, "queue", lambda: {"4": "RUNNING", "6": "PENDING"})
-    with pytest.raises(UsageError, match=r"scancel 6$"):
+    with pytest.raises(UsageError, match=r"scancel 6\.$"):
         sweep.run([job()], Watch([]))
 
 
@@ -273,7 +273,21 @@ def test_a_job_gets_what_its_configuration_needs_and_nothing_of_the_sweep(tmp_pa
 def test_what_does_not_go_with_a_sweep(line: str, sentence: str) -> None:
     flags = parse_flags(line.split())
     with pytest.raises(UsageError, match=sentence):
-        sweeps.check_sweep_keys(flags.overrides, flags.multirun)
+        sweeps.check_sweep_keys(flags.overrides, flags.multirun, experiment=False)
+
+
+@pytest.mark.parametrize(
+    ("starter", "environment"),
+    [("torchrun", {"TORCHELASTIC_RUN_ID": "x"}), ("srun", {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"})],
+)
+def test_processes_that_were_started_together_do_not_sweep(
+    monkeypatch: pytest.MonkeyPatch, starter: str, environment: dict[str, str]
+) -> None:
+    sweeps.check_sweep_keys(["seed=0,1"], True, experiment=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"under {starter}"):
+        sweeps.check_sweep_keys(["seed=0,1"], True, experiment=False)
 
 
 # --- what belongs to a sweep

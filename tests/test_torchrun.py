@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -15,11 +14,11 @@ import torch
 
 import poslab
 from poslab.errors import UsageError
-from poslab.training.fit import fit
 from poslab.training.hardware import processes
 from poslab.training.identity import LOCK
 from poslab.training.launched import Launched, launched
 from tests.configuration import GPT, configuration
+from tests.processes import free_port, train
 from tests.test_sweeps import TRAIN, wait_for
 
 DOCS = Path(__file__).parents[1] / "docs/cluster.md"
@@ -27,19 +26,19 @@ DOCS = Path(__file__).parents[1] / "docs/cluster.md"
 
 def test_a_killed_worker_is_started_again_and_goes_on(tmp_path: Path) -> None:
     """The command of docs/cluster.md, with two nodes that are one."""
-    documented = re.search(r"torchrun (.*?) train\.py model=gpt pos=rope (.*?)\n```", DOCS.read_text(), re.DOTALL)
+    documented = re.search(
+        r"export (\w+)=1\ntorchrun (.*?) train\.py model=gpt pos=rope (.*?)\n```", DOCS.read_text(), re.DOTALL
+    )
     assert documented
-    agent, words = (part.replace("\\\n", "").split() for part in documented.groups())
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    replaced = {"node0:29500": f"127.0.0.1:{port}", "4": "1"}
+    agent, words = (part.replace("\\\n", "").split() for part in documented.groups()[1:])
+    replaced = {"node0:29500": f"127.0.0.1:{free_port()}", "4": "1"}
     command = [sys.executable, "-m", "torch.distributed.run", *(replaced.get(word, word) for word in agent)]
     long = [word for word in GPT if word != "hardware=cpu" and not word.startswith(("steps", "validate"))]
-    long += ["steps=300", "validate_every=20"]
+    long += ["steps=100", "validate_every=20"]
     line = [*command, str(TRAIN), *long, *words, "hardware.accelerator=cpu", "runs=two"]
+    environment = os.environ | {documented[1]: "1"}
     with (tmp_path / "log").open("w") as log:
-        agents = [subprocess.Popen(line, cwd=tmp_path, stdout=log, stderr=log) for _ in range(2)]
+        agents = [subprocess.Popen(line, cwd=tmp_path, stdout=log, stderr=log, env=environment) for _ in range(2)]
         try:
             first = wait_for(lambda: [*(tmp_path / "two").glob("*/checkpoints/last.ckpt")])[0]
             os.kill(int((first.parents[1] / LOCK).read_text()), signal.SIGKILL)
@@ -50,12 +49,14 @@ def test_a_killed_worker_is_started_again_and_goes_on(tmp_path: Path) -> None:
     (directory,) = (tmp_path / "two").iterdir()  # one for both, before and after
     assert len(re.findall(r"going on after step \d+", (directory / "train.log").read_text())) == 1
     run = poslab.load_run(directory)
-    assert run.summary["status"] == "complete" and run.summary["steps"] == 300
-    single = fit(configuration(*long, "hardware=cpu", f"runs={tmp_path}/one"))
+    assert run.summary["status"] == "complete" and run.summary["steps"] == 100
+    undisturbed = configuration(*long, "hardware=ddp", "hardware.accelerator=cpu", f"runs={tmp_path}/one")
+    assert train(undisturbed, 2, tmp_path / "log") == [0, 0]
+    (single,) = (tmp_path / "one").iterdir()
     one, two = (
-        torch.load(each / "checkpoints/last.ckpt", weights_only=True)["state_dict"] for each in (single, directory)
+        torch.load(run / "checkpoints/last.ckpt", weights_only=True)["state_dict"] for run in (single, directory)
     )
-    assert max(float((one[key] - two[key]).abs().max()) for key in one) < 1e-5
+    assert all(torch.equal(value, two[name]) for name, value in one.items())
 
 
 def test_the_number_of_processes_is_what_was_started() -> None:

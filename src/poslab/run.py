@@ -44,10 +44,12 @@ class Run:
         return self.config["choices"]
 
     def checkpoint(self, which: str = "last") -> Path:
-        """Path of `last` or `best`; UsageError where it was never written."""
+        """Path of `last` or `best`; UsageError where it was never written, or is in parts."""
         path = self.directory / "checkpoints" / f"{which}.ckpt"
         if not path.exists():
             raise UsageError(f"{self.directory} has no {which} checkpoint: the run stopped before it saved one.")
+        if path.is_dir():
+            raise UsageError(f"{path} is in parts: python -m poslab.consolidate {self.directory} makes plain files.")
         return path
 
     def checkpoint_sha(self, which: str = "last") -> str:

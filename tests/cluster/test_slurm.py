@@ -22,7 +22,7 @@ from tests.configuration import GPT, configuration
 from tests.test_sweeps import TRAIN, row, runs, sweeping, wait_for
 
 HERE = Path(__file__).parent
-LONG = ["steps=800", "validate_every=25"]
+LONG = ["steps=600", "validate_every=25"]
 WORDS = [word for word in GPT if not word.startswith(("steps", "validate", "evaluate"))] + LONG
 
 
@@ -99,11 +99,11 @@ def test_a_sweep_is_preempted_and_runs_out_of_time_and_finishes(tmp_path: Path) 
     for key, run in after.items():
         log = (run.directory / "train.log").read_text()
         assert (
-            0 < stopped[key] < 800
+            0 < stopped[key] < 600
             and log.count("going on after step") == 2
             and f"going on after step {stopped[key]}" in log
         )
-        assert run.summary["status"] == "complete" and run.summary["steps"] == 800
+        assert run.summary["status"] == "complete" and run.summary["steps"] == 600
         undisturbed = fit(configuration(*WORDS, "evaluate.skip=true", f"runs={tmp_path}/alone", f"seed={key[-1]}"))
         expected = weights(poslab.load_run(undisturbed))
         assert all(torch.equal(value, expected[name]) for name, value in weights(run).items())

@@ -23,7 +23,9 @@ def check_sweep_keys(overrides: Sequence[str], flag: bool, experiment: bool) -> 
         raise UsageError(f"sweep={name}: only hydra/launcher=local and slurm keep sweeps; choose one of them.")
     if resume != "null" and multirun and ours:
         raise UsageError(f"resume={resume}: a sweep goes on by its name, sweep=NAME; one run without -m.")
-    if multirun and ours and "TORCHELASTIC_RUN_ID" in os.environ:
+    srun = "SLURM_STEP_ID" in os.environ and os.environ.get("SLURM_NTASKS", "1") != "1"
+    if multirun and ours and (srun or "TORCHELASTIC_RUN_ID" in os.environ):
+        starter = "srun" if srun else "torchrun"
         raise UsageError(
-            "-m under torchrun: each process would sweep. Leave torchrun out; hardware=ddp starts processes."
+            f"-m under {starter}: each process would sweep. Leave {starter} out; hardware=ddp starts processes."
         )

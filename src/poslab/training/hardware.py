@@ -26,6 +26,7 @@ RESERVED = {  # training decides these
 def trainer_arguments(hardware: dict[str, Any]) -> dict[str, Any]:
     """Trainer arguments; UsageError names a key that Trainer does not know or that training decides."""
     arguments = dict(hardware)
+    sharded = arguments.pop("sharded", False)
     known = set(inspect.signature(L.Trainer.__init__).parameters) - {"self"} - RESERVED
     unknown = sorted(set(arguments) - known)
     if unknown:
@@ -45,7 +46,7 @@ def trainer_arguments(hardware: dict[str, Any]) -> dict[str, Any]:
     if arguments["strategy"] == "ddp":
         arguments["strategy"] = DDPStrategy(find_unused_parameters=False, gradient_as_bucket_view=True)
     elif arguments["strategy"] == "fsdp":
-        arguments["strategy"] = FullyShardedStrategy()
+        arguments["strategy"] = FullyShardedStrategy(sharded)
     return arguments
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -30,31 +31,34 @@ class Launched:
 
     def agree(self, choose: Callable[[], Path | None]) -> Path | None:
         """What rank 0 chooses, on all ranks."""
-        own = self.rank == 0
-        if self.by == "torchrun":
-            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-            own &= os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else the agent holds it already
-        else:
-            from lightning.fabric.plugins.environments import SLURMEnvironment
-
-            slurm = SLURMEnvironment(auto_requeue=False)
-            address, port = slurm.main_address, slurm.main_port + 7000  # its own port is for training
-        store = torch.distributed.TCPStore(address, port, is_master=own, timeout=timedelta(seconds=120))
         key = f"poslab/{self.name}/{next(_jobs)}"
         if self.rank == 0:
-            store.set(key, str(choose() or "none"))
-        chosen = store.get(key).decode()
-        if store.add(f"{key}/read", 1) == self.world:
-            store.set(f"{key}/done", "")
-        if own:
-            store.wait([f"{key}/done"])  # the store goes with the one who holds it: all have read before
+            store(self).set(key, str(choose() or "none"))
+        chosen = store(self).get(key).decode()
         return None if chosen == "none" else Path(chosen)
+
+
+@cache
+def store(together: Launched) -> torch.distributed.TCPStore:
+    """The store that the process group will use: kept, since it ends with the object on rank 0, read or not."""
+    serves = together.rank == 0
+    if together.by == "torchrun":
+        address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        serves &= os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"  # else the agent does
+    else:
+        from lightning.fabric.plugins.environments import SLURMEnvironment
+
+        slurm = SLURMEnvironment(auto_requeue=False)
+        address, port = slurm.main_address, slurm.main_port
+    return torch.distributed.TCPStore(
+        address, port, is_master=serves, timeout=timedelta(seconds=120), multi_tenant=True
+    )
 
 
 def launched() -> Launched | None:
     """None for a process that was started alone, also where SLURM started it alone, and may start others itself."""
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        # no count of restarts in it: the store is another one after each, and agents count them differently
+        # no count of restarts in it: each has a store of its own, and the agents of two nodes count differently
         name = os.environ["TORCHELASTIC_RUN_ID"]
         rank, world, per_node = (int(os.environ[key]) for key in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"))
         return Launched("torchrun", rank, world, per_node, name)
