@@ -255,8 +255,8 @@ def test_a_job_gets_what_its_configuration_needs_and_nothing_of_the_sweep(tmp_pa
     words = ["pos=a+b", "runs=old", "+hardware.profiler=simple"]
     line = command(TRAIN, flags, words, hydra, {"runs": quoted(tmp_path)})
     assert line[:2] == [sys.executable, str(TRAIN)]
-    assert line[2:] == ["pos=a+b", "+hardware.profiler=simple", f"runs={tmp_path}", "hydra.job.name=y",
-                        "--config-dir", "my configs"]  # fmt: skip
+    assert line[2:] == ["pos=a+b", "+hardware.profiler=simple", f"runs={tmp_path}", "hydra.mode=RUN",
+                        "hydra.job.name=y", "--config-dir", "my configs"]  # fmt: skip
     assert configuration(f"runs={quoted(Path('/a b/c=d,e/it' + chr(39) + 's'))}")["runs"] == "/a b/c=d,e/it's"
 
 

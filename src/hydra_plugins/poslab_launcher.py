@@ -28,7 +28,7 @@ SLURM = {
     "cpus_per_task": None,
     "mem": None,  # on a node, as 16GB
     "setup": [],  # lines of shell that come first: module load cuda
-    "sbatch": {},  # any other option of sbatch: {constraint: a100}
+    "sbatch": {},  # any other option of sbatch: +hydra.launcher.sbatch.constraint=a100
 }
 ConfigStore.instance().store(group="hydra/launcher", name="local", node=KEYS, provider="poslab")
 ConfigStore.instance().store(group="hydra/launcher", name="slurm", node=SLURM, provider="poslab")

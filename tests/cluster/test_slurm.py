@@ -73,7 +73,7 @@ def saved(tmp_path: Path, name: str, key: str) -> bool:
 
 
 def test_a_sweep_is_preempted_and_runs_out_of_time_and_finishes(tmp_path: Path) -> None:
-    launcher = ["hydra/launcher=slurm", "hydra.launcher.mem=500M"]
+    launcher = ["hydra/launcher=slurm", "hydra.launcher.mem=500M", "+hydra.launcher.sbatch.comment=ours"]
     line = [*WORDS, *launcher, "sweep=study", "seed=0,1"]
     with sweeping(tmp_path, *line) as process:
         wait_for(lambda: saved(tmp_path, "study", "2 0") and saved(tmp_path, "study", "2 1"))
@@ -87,6 +87,7 @@ def test_a_sweep_is_preempted_and_runs_out_of_time_and_finishes(tmp_path: Path) 
         wait_for(lambda: all("going on after step" in log.read_text() for log in logs))
         time.sleep(2)  # a signal before the first step ends a process at once
         numbers = jobs()
+        assert ask("squeue", "-h", "-o", "%k").split() == ["ours", "ours"]
         ask("scontrol", "requeue", numbers["seed=0"])
         ask("scancel", "--signal=USR2", numbers["seed=1"])  # as a minute and a half before the end of its time
         for label in numbers:

@@ -26,7 +26,7 @@ RESERVED = {  # training decides these
 def trainer_arguments(hardware: dict[str, Any]) -> dict[str, Any]:
     """Trainer arguments; UsageError names a key that Trainer does not know or that training decides."""
     arguments = dict(hardware)
-    sharded = arguments.pop("sharded", False)
+    sharded = arguments["strategy"] == "fsdp" and arguments.pop("sharded", False)
     known = set(inspect.signature(L.Trainer.__init__).parameters) - {"self"} - RESERVED
     unknown = sorted(set(arguments) - known)
     if unknown:
