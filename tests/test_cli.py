@@ -226,7 +226,10 @@ def test_a_right_line_passes(train: Configs, line: str) -> None:
         ("runs=a hardware=tpu", "hardware=cpu"),
         ("runs=a evaluate=[length,blocks]", ""),
         ("runs=a evaluate=[length,lenth]", "the nearest is evaluate=length"),
-        ("runs=a pos=rope", "there are runs, report, reports, baseline, published, variants, hardware, evaluate."),
+        (
+            "runs=a pos=rope",
+            "there are runs, report, reports, baseline, published, trust, variants, hardware, evaluate.",
+        ),
         ("runs=a model.dim=4", "there are runs"),
         ("runs=a evaluate=non", "evaluate=none"),
         ("runs=a report=5", "not a word or null"),

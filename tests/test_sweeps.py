@@ -22,10 +22,12 @@ from poslab.cli.flags import parse_flags
 from poslab.errors import UsageError
 from poslab.lock import held, is_held
 from poslab.sweep import pool as pools
+from poslab.sweep import slurm
 from poslab.sweep.command import command, quoted
 from poslab.sweep.job import Job, outcome
 from poslab.sweep.pool import Pool, devices_of
 from poslab.sweep.study import Study
+from poslab.sweep.watch import Watch
 from poslab.training.fit import fit
 from poslab.training.identity import LOCK
 from tests.configuration import GPT, configuration
@@ -221,6 +223,28 @@ def test_how_a_job_ended() -> None:
     assert [outcome(code, told=True) for code in (0, 1, -2)] == ["complete", "interrupted", "interrupted"]
 
 
+def test_a_sweep_whose_jobs_wait_in_a_queue_is_not_submitted_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sweep = object.__new__(slurm.SlurmSweep)  # made by Hydra otherwise
+    sweep.directory = tmp_path
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/slurm.json").write_text('["5", "6"]')
+    monkeypatch.setattr(slurm, "queue", lambda: {"4": "RUNNING", "6": "PENDING"})
+    with pytest.raises(UsageError, match=r"scancel 6\.$"):
+        sweep.run([job()], Watch([]))
+
+
+def test_how_a_job_of_a_cluster_ended(tmp_path: Path) -> None:
+    ended = job()
+    assert slurm.outcome(ended, told=False) == "failed"  # before there was a run
+    ended.directory = tmp_path
+    for status, expected in {"complete": "complete", "interrupted": "interrupted", "running": "killed"}.items():
+        (tmp_path / "summary.json").write_text(f'{{"status": "{status}"}}')
+        assert slurm.outcome(ended, told=False) == expected
+    assert slurm.outcome(ended, told=True) == "interrupted"
+
+
 # --- the command line of a job
 
 
@@ -231,8 +255,8 @@ def test_a_job_gets_what_its_configuration_needs_and_nothing_of_the_sweep(tmp_pa
     words = ["pos=a+b", "runs=old", "+hardware.profiler=simple"]
     line = command(TRAIN, flags, words, hydra, {"runs": quoted(tmp_path)})
     assert line[:2] == [sys.executable, str(TRAIN)]
-    assert line[2:] == ["pos=a+b", "+hardware.profiler=simple", f"runs={tmp_path}", "hydra.job.name=y",
-                        "--config-dir", "my configs"]  # fmt: skip
+    assert line[2:] == ["pos=a+b", "+hardware.profiler=simple", f"runs={tmp_path}", "hydra.mode=RUN",
+                        "hydra.job.name=y", "--config-dir", "my configs"]  # fmt: skip
     assert configuration(f"runs={quoted(Path('/a b/c=d,e/it' + chr(39) + 's'))}")["runs"] == "/a b/c=d,e/it's"
 
 
@@ -241,14 +265,29 @@ def test_a_job_gets_what_its_configuration_needs_and_nothing_of_the_sweep(tmp_pa
     [
         ("sweep=a", "add -m"),
         ("-m sweep=a/b", "becomes a folder"),
-        ("-m sweep=a hydra/launcher=basic", "leave out hydra/launcher"),
+        ("-m sweep=a hydra/launcher=basic", "local and slurm keep sweeps"),
+        ("-m resume=auto seed=0,1 hydra/launcher=slurm", "sweep=NAME"),
         ("-m resume=auto seed=0,1", "sweep=NAME"),
     ],
 )
 def test_what_does_not_go_with_a_sweep(line: str, sentence: str) -> None:
     flags = parse_flags(line.split())
     with pytest.raises(UsageError, match=sentence):
-        sweeps.check_sweep_keys(flags.overrides, flags.multirun)
+        sweeps.check_sweep_keys(flags.overrides, flags.multirun, experiment=False)
+
+
+@pytest.mark.parametrize(
+    ("starter", "environment"),
+    [("torchrun", {"TORCHELASTIC_RUN_ID": "x"}), ("srun", {"SLURM_STEP_ID": "0", "SLURM_NTASKS": "2"})],
+)
+def test_processes_that_were_started_together_do_not_sweep(
+    monkeypatch: pytest.MonkeyPatch, starter: str, environment: dict[str, str]
+) -> None:
+    sweeps.check_sweep_keys(["seed=0,1"], True, experiment=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=f"under {starter}"):
+        sweeps.check_sweep_keys(["seed=0,1"], True, experiment=False)
 
 
 # --- what belongs to a sweep

@@ -12,12 +12,14 @@ from torch import nn
 
 from .errors import UsageError
 from .positions import PositionEncoding, Spec, build_layers, declared_axes
+from .trust import home
 
 
 def instantiate(node: Mapping[str, Any], **more: Any) -> Any:
     """The object that a node's `_target_` names, called with its other keys, or a partial of it.
 
-    Only classes of this package are accepted: a configuration from a stranger cannot run code.
+    Only classes that configs/ lists, and those of trusted packages, are accepted: a configuration from a
+    stranger cannot run code.
     Nodes inside a node are instantiated first.
     """
     target = locate(node["_target_"])
@@ -33,16 +35,19 @@ def inner(value: Any) -> Any:
 
 
 def locate(path: str) -> Callable[..., Any]:
-    """The class behind a dotted path; UsageError unless it is defined in poslab."""
+    """The class behind a dotted path; UsageError unless configs/ lists it or its package is trusted."""
     module_name, _, name = path.rpartition(".")
-    found = None
-    if module_name.split(".")[0] == "poslab":
-        try:
-            found = getattr(import_module(module_name), name, None)
-        except ImportError as error:
-            raise UsageError(f"_target_: {path} cannot be imported: {error}.") from error
-    if not isinstance(found, type) or not found.__module__.startswith("poslab."):
-        raise UsageError(f"_target_: {path} is not a class of poslab, and nothing else is ever called.")
+    package = home(path)
+    if package is None:
+        top = path.partition(".")[0]
+        fix = "" if top == "poslab" else f" If you trust its code, add trust=[{top}] to the command line."
+        raise UsageError(f"_target_: {path} is none of the classes that configs/ lists: it is not called.{fix}")
+    try:
+        found = getattr(import_module(module_name), name, None)
+    except ImportError as error:
+        raise UsageError(f"_target_: {path} cannot be imported: {error}. Install it, or set PYTHONPATH.") from error
+    if not isinstance(found, type) or not f"{found.__module__}.".startswith(f"{package}."):
+        raise UsageError(f"_target_: {path} is not a class of {package}, and nothing else is ever called.")
     return found
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from .errors import UsageError
+from .trust import trust
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -18,7 +19,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--top-k", type=int, default=None, help="choose among the k likeliest (default: all)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--checkpoint", choices=("last", "best"), default="last")
+    parser.add_argument("--trust", nargs="+", default=[], metavar="PACKAGE", help="whose classes the run may name")
     options = parser.parse_args(arguments)
+    trust(*options.trust)
     try:
         print(generate(options))
     except (UsageError, ValueError, FileNotFoundError) as error:  # sentences; NotDefined is one

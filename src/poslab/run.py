@@ -8,6 +8,7 @@ import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
@@ -43,10 +44,12 @@ class Run:
         return self.config["choices"]
 
     def checkpoint(self, which: str = "last") -> Path:
-        """Path of `last` or `best`; UsageError where it was never written."""
+        """Path of `last` or `best`; UsageError where it was never written, or is in parts."""
         path = self.directory / "checkpoints" / f"{which}.ckpt"
         if not path.exists():
             raise UsageError(f"{self.directory} has no {which} checkpoint: the run stopped before it saved one.")
+        if path.is_dir():
+            raise UsageError(f"{path} is in parts: python -m poslab.consolidate {self.directory} makes plain files.")
         return path
 
     def checkpoint_sha(self, which: str = "last") -> str:
@@ -73,8 +76,11 @@ class Run:
 
 
 def model_weights(path: Path) -> dict[str, torch.Tensor]:
-    """The model's state dict out of a checkpoint."""
-    state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    """The model's state dict out of a checkpoint; UsageError where that holds more than tensors and plain values."""
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)["state_dict"]
+    except UnpicklingError as error:
+        raise UsageError(f"{path} is damaged or holds more than tensors and plain values: it is not loaded.") from error
     return {key.removeprefix("model."): value for key, value in state.items() if key.startswith("model.")}
 
 

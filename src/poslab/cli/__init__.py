@@ -19,10 +19,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from ..errors import Interrupted, JobFailed, UsageError
 from ..parent import die_with_parent
+from ..trust import trust
 from .check import check, missing
 from .compositions import SCRATCH, composed_words, write_compositions
 from .configs import CONFIGS, Configs
 from .flags import parse_flags
+from .gate import check_files, typed_trust
 from .pages import help_page
 from .pairs import check_pairs
 from .sweeps import check_sweep_keys
@@ -70,6 +72,8 @@ def prepare(work: Work, name: str, stack: ExitStack) -> bool:
             more.append(f"file://{scratch}")
         configs = Configs(flags.config_name or name, directory, more)
         checked = check(configs, flags.overrides, flags.multirun)
+        check_files(checked)
+        trust(*typed_trust(configs, flags.overrides))
         if flags.help:
             print(help_page(configs, checked.composed[0]))
             return False
@@ -120,5 +124,4 @@ def plain_configuration(config: DictConfig, hydra_config: Any) -> dict[str, Any]
 
 def first_process() -> bool:
     """Whether this is the one process, of those that torchrun or srun started, that speaks."""
-    ranks = (os.environ[name] for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK") if name in os.environ)
-    return next(ranks, "0") == "0"
+    return all(os.environ.get(name, "0") == "0" for name in ("RANK", "SLURM_PROCID", "LOCAL_RANK"))

@@ -21,8 +21,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from ..errors import UsageError
+from ..trust import CONFIGS
+from .gate import check_hydra
 
-CONFIGS = Path(__file__).resolve().parents[3] / "configs"
 LINE = re.compile(r"(?P<indent> *)(?P<key>\w+):(?: +(?P<value>[^#]*?))?(?: +# *(?P<comment>.*))?")
 
 
@@ -88,6 +89,7 @@ class Configs:
             reason = error.__cause__ if isinstance(error.__cause__, OmegaConfBaseException) else error
             what = " ".join(overrides) or f"{self.name}.yaml"
             raise UsageError(f"{what}: {str(reason).strip().splitlines()[0].rstrip('.')}.") from error
+        check_hydra(OmegaConf.to_container(whole.hydra, resolve=False))
         choices = {group: word for group, word in words.items() if not group.startswith("hydra/")}
         for override in self.parser.parse_overrides(overrides):  # Hydra forgets the words of a list
             if override.key_or_group in self.groups and isinstance(override.value(), list):

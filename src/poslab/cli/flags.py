@@ -41,7 +41,9 @@ def parse_flags(arguments: Sequence[str]) -> argparse.Namespace:
     if (flags.resolve or flags.package) and not (flags.cfg or flags.help):
         raise UsageError("--resolve and --package belong to --cfg: add --cfg job.")
     flags.runs = chosen in ([], ["--run"], ["--multirun"]) and not flags.help
-    flags.passed_on = flags.shell_completion or flags.hydra_help or flags.experimental_rerun is not None
+    if flags.experimental_rerun is not None:
+        raise UsageError("--experimental-rerun unpickles what it runs: go on with a run by resume=runs/<run>.")
+    flags.passed_on = flags.shell_completion or flags.hydra_help
     return flags
 
 

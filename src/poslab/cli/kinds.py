@@ -65,6 +65,7 @@ KINDS: dict[str, Kind] = {
     "resume": WORD | NULL,
     "sweep": WORD | NULL,
     "init_from": WORD | NULL,
+    "trust": list_of(WORD),
     "report": WORD | NULL,
     "baseline": WORD | NULL,
     "published": WORD | NULL,

@@ -13,17 +13,19 @@ def check_sweep_keys(overrides: Sequence[str], flag: bool, experiment: bool) -> 
     """UsageError where sweep=, resume= and -m do not go together; `flag` is -m, or the experiment is a sweep."""
     given = dict(override.partition("=")[::2] for override in overrides)
     name, resume = given.get("sweep", "null"), given.get("resume", "null")
-    local = given.get("hydra/launcher", "local") == "local"
+    ours = given.get("hydra/launcher", "local") in ("local", "slurm")  # the launchers of poslab
     multirun = flag or given.get("hydra.mode", "MULTIRUN" if experiment else "RUN") == "MULTIRUN"
     if name != "null" and not re.fullmatch(r"\w[\w.-]*", name):
         raise UsageError(f"sweep={name}: a name becomes a folder, letters, digits, and . _ - between them.")
     if name != "null" and not multirun:
         raise UsageError(f"sweep={name}: add -m, which makes one run for each combination of values.")
-    if name != "null" and not local:
-        raise UsageError(f"sweep={name}: only hydra/launcher=local keeps sweeps; leave out hydra/launcher.")
-    if resume != "null" and multirun and local:
+    if name != "null" and not ours:
+        raise UsageError(f"sweep={name}: only hydra/launcher=local and slurm keep sweeps; choose one of them.")
+    if resume != "null" and multirun and ours:
         raise UsageError(f"resume={resume}: a sweep goes on by its name, sweep=NAME; one run without -m.")
-    if multirun and local and "TORCHELASTIC_RUN_ID" in os.environ:
+    srun = "SLURM_STEP_ID" in os.environ and os.environ.get("SLURM_NTASKS", "1") != "1"
+    if multirun and ours and (srun or "TORCHELASTIC_RUN_ID" in os.environ):
+        starter = "srun" if srun else "torchrun"
         raise UsageError(
-            "-m under torchrun: each process would sweep. Leave torchrun out; hardware=ddp starts processes."
+            f"-m under {starter}: each process would sweep. Leave {starter} out; hardware=ddp starts processes."
         )

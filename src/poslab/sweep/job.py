@@ -30,8 +30,9 @@ class Job:
     label: str  # the overrides that tell it from the others
     command: list[str]
     log: Path
-    processes: int = 1
-    gpus: int = 0  # how many it asks for
+    processes: int = 1  # on each node
+    gpus: int = 0  # how many it asks for, on each node
+    nodes: int = 1
     status: str = WAITING
     directory: Path | None = None  # of its run
     progress: dict[str, Any] = field(default_factory=dict)  # step, steps, loss
@@ -80,9 +81,7 @@ class Job:
         assert self._process is not None
         code = self._process.poll()
         self.seconds = time.monotonic() - self._began
-        with suppress(FileNotFoundError):
-            self.progress = json.loads(self.report.read_text())
-            self.directory = Path(self.progress["directory"])
+        self.read_report()
         if code is None:
             return False
         self.report.unlink(missing_ok=True)
@@ -90,6 +89,12 @@ class Job:
             self.kill()  # whatever it left behind: processes of other devices, workers
         self.status = outcome(code, self._told)
         return True
+
+    def read_report(self) -> None:
+        """What it said last of its progress, and where it trains."""
+        with suppress(FileNotFoundError):
+            self.progress = json.loads(self.report.read_text())
+            self.directory = Path(self.progress["directory"])
 
     def stop(self, signum: int) -> None:
         """Ask it to save and end."""

@@ -30,6 +30,8 @@ from .watch import Watch, print_table, shown
 class Sweep:
     """The jobs of one command, in one directory; an adaptive sweeper launches several times."""
 
+    resumes = False  # whether a job may be started again, where nobody named the sweep
+
     def __init__(
         self, context: HydraContext, task: TaskFunction, config: DictConfig, at_once: int | None, gpus: list[Any] | None
     ) -> None:
@@ -51,11 +53,10 @@ class Sweep:
             for left in (self.directory / "logs").glob("*_*.json"):  # by a sweep that was killed
                 left.unlink()
             jobs = self.jobs(overrides, first)
-            pool = Pool(jobs, self.gpus, self.at_once)
             with Watch(jobs) as watch:
                 skipped = sum(job.done for job in jobs)
                 watch.say(f"{len(jobs)} jobs{f', {skipped} complete before' if skipped else ''}, in {place}")
-                signum = run_jobs(jobs, pool, watch)
+                signum = self.run(jobs, watch)
         print_table(watch.console, jobs)
         if any(job.done and job.directory for job in jobs) and not self.config.debug:
             watch.say(f"compare: python eval.py runs='{place}/*'")
@@ -65,6 +66,10 @@ class Sweep:
         if signum:
             raise SystemExit(128 + signum)
         return [returned(job, words) for job, words in zip(jobs, overrides)]
+
+    def run(self, jobs: Sequence[Job], watch: Watch) -> int:
+        """Until all have ended; returns the signal that ended it early, or 0."""
+        return run_jobs(jobs, Pool(jobs, self.gpus, self.at_once), watch)
 
     def jobs(self, overrides: Sequence[Sequence[str]], first: int) -> list[Job]:
         """Checked against what the directory holds: UsageError before anything runs."""
@@ -79,13 +84,14 @@ class Sweep:
             ours = {"runs": quoted(self.directory)}
             if not any(word.startswith("evaluate.skip=") for word in words):
                 ours["evaluate.skip"] = "true"  # eval.py measures all runs together
-            if config["sweep"]:
+            if config["sweep"] or self.resumes:
                 ours["resume"] = "auto"
             if isinstance(config["hardware"]["devices"], list) or gpus:
                 ours["hardware.devices"] = str(processes)  # of those that the pool gives it
             line = command(self.script, self.flags, without(words, "sweep"), self.config.hydra.overrides.hydra, ours)
             label = " ".join(word for word in words if key_of(word) in self.swept) or " ".join(words)
-            job = Job(label, line, self.directory / "logs" / f"{self.started}_{index:03d}.log", processes, gpus)
+            log = self.directory / "logs" / f"{self.started}_{index:03d}.log"
+            job = Job(label, line, log, processes, gpus, config["hardware"]["num_nodes"])
             if run := study.complete(config):
                 job.status, job.directory = SKIPPED, run.directory
             jobs.append(job)

@@ -15,12 +15,17 @@ NEWEST_FIRST = ("last.ckpt", "previous.ckpt")  # what a training goes on from
 class Checkpoints(L.Callback):
     """After every validation saves `last.ckpt`, always the newest step, and `best.ckpt` by validation loss.
 
-    `previous.ckpt` is the `last.ckpt` before, for the day when a disk damages the newest.
+    `previous.ckpt` is the `last.ckpt` before, for the day when a disk damages the newest. Under FSDP2 they may be
+    folders, to which each process writes its part (`parts.py`).
     """
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.directory, self.temporary = directory, directory / "saving.tmp"
         self.best: dict[str, float] = {}
+
+    def on_train_start(self, trainer: L.Trainer, module: Any) -> None:
+        if trainer.is_global_zero:
+            remove(self.temporary)  # of a process that was killed as it wrote
 
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if trainer.global_step == trainer.max_steps:
@@ -40,29 +45,47 @@ class Checkpoints(L.Callback):
 
         `last` is replaced after `best`: what it says of the best checkpoint is then true of that file.
         """
-        temporary = self.directory / "saving.tmp"
-        trainer.save_checkpoint(temporary)
+        trainer.save_checkpoint(self.temporary)
         if not trainer.is_global_zero:
             return
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
+        for path in self.temporary.iterdir() if self.temporary.is_dir() else [self.temporary]:
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
         if best:
             copy = self.directory / "best.tmp"
-            shutil.copyfile(temporary, copy)
-            os.replace(copy, self.directory / "best.ckpt")
+            remove(copy)
+            (shutil.copytree if self.temporary.is_dir() else shutil.copyfile)(self.temporary, copy)
+            replace(copy, self.directory / "best.ckpt")
         last, previous, link = (self.directory / name for name in (*NEWEST_FIRST, "previous.tmp"))
-        if last.exists():
+        if last.is_dir():  # of a folder there is no second name: for a moment there is only the previous one
+            replace(last, previous)
+        elif last.exists():
             link.unlink(missing_ok=True)
             os.link(last, link)  # a second name, so that there is a last.ckpt at every moment
-            os.replace(link, previous)
-        os.replace(temporary, last)
+            replace(link, previous)
+        replace(self.temporary, last)
 
     def complete(self) -> None:
         """Nothing goes on from a finished run."""
-        (self.directory / "previous.ckpt").unlink(missing_ok=True)
+        remove(self.directory / "previous.ckpt")
 
     def state_dict(self) -> dict[str, Any]:
         return {"best": self.best}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best = state_dict["best"]
+
+
+def remove(path: Path) -> None:
+    """A file, or the folder of a checkpoint in parts, if it is there."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def replace(source: Path, target: Path) -> None:
+    """In one step where `target` is a file; a folder has to be out of the way before."""
+    if target.is_dir():
+        remove(target)
+    os.replace(source, target)

@@ -74,7 +74,9 @@ def fit(config: dict[str, Any]) -> Path:
     with held(directory / LOCK, busy) if trainer.is_global_zero else nullcontext():
         _train(start, directory, trainer, task, loaders, [str(warning.message) for warning in warned])
     if trainer.is_global_zero:
-        if not config["evaluate"]["skip"]:
+        if config["hardware"].get("sharded"):
+            log.info(f"next:    python -m poslab.consolidate {run_directory.shown(directory)}, then eval.py")
+        elif not config["evaluate"]["skip"]:
             _evaluate(directory, config, trainer.strategy.root_device)
         log.info(f"run:     {run_directory.shown(directory)}")
     return directory

@@ -13,6 +13,7 @@ from ..run import Run
 # what may differ between a run and its continuation: none of it changes what is learned
 FREE = (
     "resume", "sweep", "hardware", "evaluate", "logger", "runs", "reports", "workers", "compile", "device_batch_size",
+    "trust",
 )  # fmt: skip
 NO_SETTING = ("choices", "overrides", "multirun", "debug")
 LOCK = ".lock"  # held by the process that trains in a run directory

@@ -1,8 +1,11 @@
-"""Ctrl-C and SIGTERM: finish the step, save, say how to go on."""
+"""Ctrl-C and SIGTERM: finish the step, save, say how to go on. SLURM's warning of a time limit: save, start again."""
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
+import subprocess
 from types import FrameType
 from typing import Any
 
@@ -12,9 +15,17 @@ import torch
 from ..errors import Interrupted
 from .checkpoints import Checkpoints
 
+log = logging.getLogger("poslab")
+
+STOP = (signal.SIGINT, signal.SIGTERM)
+START_AGAIN = (signal.SIGUSR1, signal.SIGUSR2)  # of a SLURM job, as `sbatch --signal` names them
+
 
 class Interrupt(L.Callback):
-    """Turns the first SIGINT or SIGTERM into a checkpoint at the end of the step; a second one kills."""
+    """Turns the first signal into a checkpoint at the end of the step; a second one kills.
+
+    In a SLURM job SIGUSR1 and SIGUSR2 put the job back into the queue as well, and `resume=auto` goes on there.
+    """
 
     def __init__(self, checkpoints: Checkpoints) -> None:
         self.checkpoints = checkpoints
@@ -22,7 +33,7 @@ class Interrupt(L.Callback):
         self._previous: dict[int, Any] = {}
 
     def on_train_start(self, trainer: L.Trainer, module: Any) -> None:
-        for signum in (signal.SIGINT, signal.SIGTERM):
+        for signum in (*STOP, *(START_AGAIN if "SLURM_JOB_ID" in os.environ else ())):
             self._previous[signum] = signal.signal(signum, self._note)
 
     def _note(self, signum: int, frame: FrameType | None) -> None:
@@ -36,6 +47,10 @@ class Interrupt(L.Callback):
             self.signum = int(trainer.strategy.reduce(torch.tensor(self.signum, device=module.device), reduce_op="max"))
         if self.signum:
             self.checkpoints.save(trainer)
+            if self.signum in START_AGAIN:
+                if trainer.is_global_zero:
+                    requeue()
+                trainer.strategy.barrier()  # a rank that leaves before would end the job
             raise Interrupted(self.signum)
 
     def teardown(self, trainer: L.Trainer, module: Any, stage: str) -> None:
@@ -45,3 +60,10 @@ class Interrupt(L.Callback):
 
     def on_exception(self, trainer: L.Trainer, module: Any, exception: BaseException) -> None:
         self.teardown(trainer, module, "fit")  # Lightning calls no teardown hook after an exception
+
+
+def requeue() -> None:
+    """Put this SLURM job back into the queue."""
+    job = os.environ["SLURM_JOB_ID"]
+    log.info(f"SLURM job {job}: the time is up, saved; back into the queue")
+    subprocess.run(["scontrol", "requeue", job], check=True)

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ import torch
 import yaml
 
 from ..device import device_name
+from .launched import launched
 
-_jobs = count()  # of this process: every rank of a sweep counts alike
 AGREED = "POSLAB_RUN_DIRECTORY"  # the directory that rank 0 made, for the processes it starts
 
 
@@ -32,12 +31,11 @@ def make(config: dict[str, Any]) -> Path:
 
 
 def agreed(choose: Callable[[], Path | None]) -> Path | None:
-    """What rank 0 chooses; the other processes of its job wait for it under torchrun, or were started with it."""
+    """What rank 0 chooses; the other processes of its job wait for it, or were started with it."""
     if AGREED in os.environ:
         return Path(os.environ[AGREED])
-    if "TORCHELASTIC_RUN_ID" in os.environ:
-        return _agree_under_torchrun(choose)
-    return choose()
+    together = launched()
+    return together.agree(choose) if together else choose()
 
 
 @contextmanager
@@ -66,24 +64,9 @@ def _make_new(config: dict[str, Any]) -> Path:
         except FileExistsError:
             number += 1
     (directory / "checkpoints").mkdir()
-    recorded = {key: value for key, value in config.items() if key not in ("overrides", "multirun")}
+    recorded = {key: value for key, value in config.items() if key not in ("overrides", "multirun", "trust")}
     write(directory / "config.yaml", yaml.safe_dump(recorded, sort_keys=False))
     return directory
-
-
-def _agree_under_torchrun(choose: Callable[[], Path | None]) -> Path | None:
-    from datetime import timedelta
-
-    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    # torchrun's agent may hold the store of this port already; otherwise rank 0 holds it for this exchange
-    own = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True" and os.environ["RANK"] == "0"
-    store = torch.distributed.TCPStore(address, port, is_master=own, timeout=timedelta(seconds=120))
-    restart = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    key = f"poslab/{os.environ['TORCHELASTIC_RUN_ID']}/{restart}/{next(_jobs)}"
-    if os.environ["RANK"] == "0":
-        store.set(key, str(choose() or "none"))
-    chosen = store.get(key).decode()
-    return None if chosen == "none" else Path(chosen)
 
 
 def shown(directory: Path) -> Path:

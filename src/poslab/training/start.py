@@ -18,6 +18,7 @@ from ..run import Run, load_run
 from . import run_directory
 from .checkpoints import NEWEST_FIRST
 from .identity import FREE, unfinished
+from .parts import read_header
 from .plan import settle_length
 
 log = logging.getLogger("poslab")
@@ -84,7 +85,7 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
     notes: list[str] = []
     for path in paths:
         try:
-            step = torch.load(path, map_location="cpu", weights_only=True)["global_step"]
+            step = read_header(path)["global_step"]
             break
         except (RuntimeError, OSError, EOFError, KeyError, UnpicklingError) as error:
             notes.append(f"{path} cannot be read ({type(error).__name__})")
