@@ -253,7 +253,7 @@ def test_eval_has_keys_of_its_own(evaluate: Configs, line: str, fragment: str) -
         ),
         ("-m model=gpt pos=none,rope,sine2d", "pos=sine2d describes 2-D grids"),
         ("-m model=vit,gpt pos=glob(*2d*)", "model=gpt has 1-D text"),
-        ("model=vit data=stdlib", "data=stdlib has texts, model=vit reads images. Use data=digits, or mnist5k."),
+        ("model=vit data=stdlib", "data=stdlib has texts, model=vit reads images. Use data=digits, or one of: "),
         ("model=gpt data=mnist5k", "data=mnist5k has images, model=gpt reads texts. Use data="),
         ("-m model=vit data=digits,copy", "data=copy has texts"),
         ("model=vit pos=rope", ""),

@@ -8,9 +8,10 @@ import torch
 
 from poslab.data.augment import random_affine
 from poslab.data.digits import Digits
-from poslab.data.images import ImageData, ImageSplit, stratified
+from poslab.data.images import ImageData, ImageSplit
 from poslab.data.mnist5k import MNIST5k
 from poslab.data.order import EvalOrder, Training
+from poslab.data.splits import stratified
 from poslab.data.stdlib import Stdlib, split_of
 from poslab.data.text import IGNORE, ByteText
 

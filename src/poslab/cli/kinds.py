@@ -69,6 +69,7 @@ KINDS: dict[str, Kind] = {
     "baseline": WORD | NULL,
     "published": WORD | NULL,
     "data.size": INTEGER | list_of(INTEGER, 2) | NULL,
+    "data.limit": INTEGER | NULL,
     "pos.clamp_len": INTEGER | NULL,
     "pos.span": INTEGER | NULL,
     "pos.log_buckets": INTEGER | NULL,
@@ -127,7 +128,18 @@ LEAST: dict[str, int] = {
     "evaluate.cost.sizes": 1,
     "evaluate.cost.batch_size": 1,
 } | dict.fromkeys(
-    ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
+    (
+        "epochs",
+        "steps",
+        "global_batch_size",
+        "device_batch_size",
+        "validate_every",
+        "evaluate_every",
+        "data.size",
+        "data.limit",
+        "data.validate",
+    ),
+    1,
 )
 
 MOST: dict[str, int] = {"seed": 2**32 - 1}  # what every random generator takes

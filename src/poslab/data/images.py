@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from itertools import pairwise
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -93,21 +91,3 @@ class ImageData:
         digest = hashlib.sha256(self.test.images.numpy().tobytes())
         digest.update(self.test.labels.numpy().tobytes())
         return digest.hexdigest()[:16]
-
-
-def stratified(labels: np.ndarray, counts: tuple[int, ...]) -> list[np.ndarray]:
-    """Disjoint index sets of the given sizes, each class spread evenly, the same at every call.
-
-    Takes the samples of each class in their stored order, so nothing random decides; the first set
-    takes the last ones of each class. ValueError where the counts ask for more than there is.
-    """
-    if sum(counts) > len(labels):
-        raise ValueError(f"Splits of {counts} need {sum(counts)} samples, there are {len(labels)}.")
-    # rank within the class as a fraction: cutting a list sorted by it cuts every class alike
-    order = np.empty(len(labels))
-    for label in np.unique(labels):
-        of_class = np.flatnonzero(labels == label)
-        order[of_class] = (np.arange(len(of_class)) + 0.5) / len(of_class)
-    by_rank = np.lexsort((labels, order))[::-1]
-    cuts = np.cumsum((0, *counts))
-    return [np.sort(by_rank[a:b]) for a, b in pairwise(cuts)]
