@@ -70,6 +70,12 @@ KINDS: dict[str, Kind] = {
     "published": WORD | NULL,
     "data.size": INTEGER | list_of(INTEGER, 2) | NULL,
     "data.limit": INTEGER | NULL,
+    "data.validate": INTEGER | NULL,
+    "data.area": list_of(NUMBER, 2) | NULL,
+    "data.mean": list_of(NUMBER, 3),
+    "data.std": list_of(NUMBER, 3),
+    "data.config": WORD | NULL,
+    "data.revision": WORD | NULL,
     "pos.clamp_len": INTEGER | NULL,
     "pos.span": INTEGER | NULL,
     "pos.log_buckets": INTEGER | NULL,
@@ -111,6 +117,8 @@ KINDS: dict[str, Kind] = {
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
     "pos.scaling.long": list_of(NUMBER),
+    "data.name": Kind(("OWNER/NAME on the Hub", "a folder of parquet files"), WORD.accepts, "uoft-cs/cifar10"),
+    "data.root": Kind(("a folder",), WORD.accepts, "FOLDER"),
     "runs": Kind(("a run directory", "a quoted glob", "a list of them"), (WORD | list_of(WORD)).accepts, "'runs/*'"),
 }
 # the least that makes sense, of a number or of each number in a list

@@ -25,7 +25,7 @@ class FashionMNIST(ImageData):
     Args:
         root: where the four files are, or a folder of torchvision's, which has them in FashionMNIST/raw;
             those of Debian's package are found by themselves.
-        validate: held out from the official training images.
+        validate: held out from the official training images; None: a twentieth.
         limit: images to train on, equally many of each class; None: all that are left.
         Others are those of `ImageData`. FileNotFoundError where a file is missing, ValueError where one is broken.
     """
@@ -36,7 +36,9 @@ class FashionMNIST(ImageData):
     source = "https://github.com/zalandoresearch/fashion-mnist"
     megabytes = 30
 
-    def __init__(self, root: str = "data", validate: int = 5000, limit: int | None = None, **options: Any) -> None:
+    def __init__(
+        self, root: str = "data", validate: int | None = 5000, limit: int | None = None, **options: Any
+    ) -> None:
         images, labels = self._read(root, "train")
         train, val = held_out(labels.numpy(), validate, limit)
         splits = [ImageSplit(images[index], labels[index]) for index in (train, val)]

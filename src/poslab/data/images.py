@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -22,6 +24,26 @@ class ImageSplit:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(channels, height, width) of an image."""
+        return tuple(self.images.shape[1:])  # type: ignore[return-value]
+
+    def at(self, size: tuple[int, int]) -> ImageSplit:
+        """The same images for a model that reads `size`: these are resized afterwards, by `ImageData.prepare`."""
+        return self
+
+    def statistics(self) -> tuple[Tensor, Tensor]:
+        """Mean and standard deviation of the pixels in [0, 1], (channels,) each."""
+        pixels = self.images.float() / 255
+        return pixels.mean((0, 2, 3)), pixels.std((0, 2, 3))
+
+    def digest(self) -> bytes:
+        """A hash of all images and labels, in their order."""
+        digest = hashlib.sha256(self.images.numpy().tobytes())
+        digest.update(self.labels.numpy().tobytes())
+        return digest.digest()
+
     def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
         """The batch at `index` (B,); an index of -1 pads with weight 0, so that it counts nowhere."""
         weight = index >= 0
@@ -33,8 +55,10 @@ class ImageData:
     """Three splits of images and how they become floats of a given size.
 
     Args:
+        train, val, test: an `ImageSplit`, or what does the same: `split[index]` is a batch of uint8 images,
+            `split.at(size)` the split as it is read at another size.
         size: pixels in training, one number or (rows, columns); None is the images' own size.
-        mean, std: of the pixels in [0, 1], over the training images.
+        mean, std: of the pixels in [0, 1], a number a channel; None measures them on the training images.
         rotate, translate, scale: augmentation in training, see `random_affine`; 0, 0, 0 is none.
 
     Evaluation resizes the whole image (crop ratio 1) bilinearly with antialias; at the image's own
@@ -46,23 +70,22 @@ class ImageData:
 
     def __init__(
         self,
-        train: ImageSplit,
-        val: ImageSplit,
-        test: ImageSplit,
+        train: Any,
+        val: Any,
+        test: Any,
         classes: int,
-        size: int | tuple[int, int] | None = None,
+        size: int | Sequence[int] | None = None,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
         rotate: float = 0.0,
         translate: float = 0.0,
         scale: float = 0.0,
     ) -> None:
         self.train, self.val, self.test, self.classes = train, val, test, classes
-        self.channels = train.images.shape[1]
-        if size is None:
-            size = tuple(train.images.shape[-2:])  # type: ignore[assignment]
-        self.size: tuple[int, int] = (size, size) if isinstance(size, int) else tuple(size)  # type: ignore[assignment]
-        pixels = train.images.float() / 255
-        self.mean = pixels.mean((0, 2, 3))[:, None, None]
-        self.std = pixels.std((0, 2, 3))[:, None, None]
+        self.channels = train.shape[0]
+        self.size = as_size(train.shape[1:] if size is None else size)
+        measured = train.statistics() if mean is None or std is None else (mean, std)
+        self.mean, self.std = (torch.as_tensor(each)[:, None, None] for each in measured)
         self.rotate, self.translate, self.scale = rotate, translate, scale
 
     def prepare(self, images: Tensor, size: tuple[int, int] | None = None) -> Tensor:
@@ -87,7 +110,11 @@ class ImageData:
         return (-self.mean / self.std).to(device)
 
     def fingerprint(self) -> str:
-        """A hash of the test images and labels, in their order."""
-        digest = hashlib.sha256(self.test.images.numpy().tobytes())
-        digest.update(self.test.labels.numpy().tobytes())
-        return digest.hexdigest()[:16]
+        """A hash of the test split."""
+        return self.test.digest().hex()[:16]
+
+
+def as_size(size: int | Sequence[int]) -> tuple[int, int]:
+    """(rows, columns) of one number or two."""
+    rows, columns = (size, size) if isinstance(size, int) else size
+    return rows, columns

@@ -85,6 +85,28 @@ class Training:
             yield order[first : first + self.micro]
 
 
+class WithChance:
+    """An order whose batches come as (index, chance): `numbers` random ones in [0, 1) for each sample.
+
+    They are drawn for the whole step, so that they depend on (seed, step, place in the step) alone and not
+    on how a step is divided.
+    """
+
+    def __init__(self, order: Training, numbers: int) -> None:
+        self.order, self.numbers = order, numbers
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        order = self.order
+        for number, index in enumerate(order, start=order.start * order.accumulate):
+            step, first = order.place(number)
+            generator = torch.Generator().manual_seed(mixed(order.seed, "read", step))
+            chance = torch.rand(order.step, self.numbers, generator=generator)
+            yield index, chance[first : first + order.micro]
+
+
 class EvalOrder:
     """All samples once over all ranks, in order; every rank has equally many batches, padded with -1."""
 

@@ -25,23 +25,22 @@ def stratified(labels: np.ndarray, counts: tuple[int, ...]) -> list[np.ndarray]:
     return [np.sort(by_rank[a:b]) for a, b in pairwise(cuts)]
 
 
-def held_out(labels: np.ndarray, validate: int, limit: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+def held_out(labels: np.ndarray, validate: int | None, limit: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Indices that train and indices that validate, of an official training set of `labels` (N,).
 
-    The last `validate` samples, counted within each class, validate, and all others train, or the
-    `limit` before them: the samples of a small study are among those of a larger one.
+    The last `validate` samples (None: a twentieth), counted within each class, validate, and all others
+    train, or the `limit` before them: the samples of a small study are among those of a larger one.
     ValueError where there are fewer.
     """
-    rest = len(labels) - validate
+    held = max(1, len(labels) // 20) if validate is None else validate
+    rest = len(labels) - held
     if rest < 1:
-        raise ValueError(
-            f"There are {len(labels):,} images, and data.validate={validate} of them leaves none to train."
-        )
+        raise ValueError(f"There are {len(labels):,} images to train: {held:,} of them to validate leaves none.")
     if limit is not None and limit > rest:
         raise ValueError(
             f"data.limit={limit}: there are {rest:,} images to train, choose at most that, or null for all."
         )
-    val, train = stratified(labels, (validate, rest if limit is None else limit))
+    val, train = stratified(labels, (held, rest if limit is None else limit))
     return train, val
 
 
