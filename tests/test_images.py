@@ -8,7 +8,7 @@ import inspect
 import io
 import pickle
 import shutil
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +17,7 @@ import torch
 from PIL import Image
 
 from poslab.build import locate
+from poslab.data.augmentation import Augmentation
 from poslab.data.cifar import CIFAR10, CIFAR100
 from poslab.data.folder import ImageFolder, ImageNet100
 from poslab.data.hub import HubImages
@@ -117,6 +118,7 @@ def test_every_word_composes_and_its_class_takes_its_keys(word: str) -> None:
     node = configuration("model=gpt", f"data={word}")["data"]
     classes = locate(node.pop("_target_")).__mro__  # type: ignore[attr-defined]
     taken = {name for each in classes for name in inspect.signature(each.__init__).parameters}
+    taken |= {field.name for field in fields(Augmentation)}
     assert node.keys() <= taken
 
 
@@ -189,6 +191,10 @@ def test_random_crops_are_parts_of_the_image() -> None:
     boxes = np.array([crop.box(40, 60, chance.tolist()) for chance in chances])
     top, left, height, width = boxes.T
     assert (boxes >= 0).all() and (top + height).max() == 40 and (left + width).max() == 60 and min(top) == 0
+    assert (top + height)[height < 30].max() == 40 and (left + width)[width < 40].max() == 60  # both ends are reached
+    rows = torch.arange(40, dtype=torch.uint8)[None, :, None].expand(3, 40, 60)
+    means = np.array([float(crop(rows, chance).float().mean()) for chance in chances[:50]])
+    assert np.abs(means - (top + (height - 1) / 2)[:50]).max() < 1  # of the rows in the box
     share, aspect = height * width / 2400, width / height
     assert 0.19 < share.min() < 0.21 and 0.48 < share.max() < 0.52  # both sides are whole pixels
     assert 0.72 < aspect.min() < 0.78 and 1.29 < aspect.max() < 1.37
@@ -327,6 +333,7 @@ def test_cifar_is_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_run_on_files_goes_on_where_it_stopped(album: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     words = [*VIT, "data=imagefolder", f"data.root={album}", "data.size=8", "global_batch_size=8", "workers=1"]
+    words += ["data.policy=three_augment", "data.mixup=0.8", "data.cutmix=1", "data.erase=0.25", "data.repeats=2"]
     whole = train(tmp_path / "whole", *words)
     with monkeypatch.context() as patch:
         interrupt_at(patch, step=7)

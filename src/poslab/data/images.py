@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .augment import random_affine
+from .augmentation import Augmentation
+from .order import Chance
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class ImageSplit:
 
     def statistics(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the pixels in [0, 1], (channels,) each."""
-        pixels = self.images.float() / 255
-        return pixels.mean((0, 2, 3)), pixels.std((0, 2, 3))
+        x = self.images.float() / 255
+        return x.mean((0, 2, 3)), x.std((0, 2, 3))
 
     def digest(self) -> bytes:
         """A hash of all images and labels, in their order."""
@@ -59,7 +60,7 @@ class ImageData:
             `split.at(size)` the split as it is read at another size.
         size: pixels in training, one number or (rows, columns); None is the images' own size.
         mean, std: of the pixels in [0, 1], a number a channel; None measures them on the training images.
-        rotate, translate, scale: augmentation in training, see `random_affine`; 0, 0, 0 is none.
+        Others are those of `Augmentation`, for training.
 
     Evaluation resizes the whole image (crop ratio 1) bilinearly with antialias; at the image's own
     size the pixels are untouched.
@@ -77,33 +78,30 @@ class ImageData:
         size: int | Sequence[int] | None = None,
         mean: Sequence[float] | None = None,
         std: Sequence[float] | None = None,
-        rotate: float = 0.0,
-        translate: float = 0.0,
-        scale: float = 0.0,
+        **augmentation: Any,
     ) -> None:
         self.train, self.val, self.test, self.classes = train, val, test, classes
         self.channels = train.shape[0]
         self.size = as_size(train.shape[1:] if size is None else size)
         measured = train.statistics() if mean is None or std is None else (mean, std)
         self.mean, self.std = (torch.as_tensor(each)[:, None, None] for each in measured)
-        self.rotate, self.translate, self.scale = rotate, translate, scale
+        self.augmentation = Augmentation(**augmentation)
 
     def prepare(self, images: Tensor, size: tuple[int, int] | None = None) -> Tensor:
         """uint8 (B, channels, h, w) -> float32 around zero at `size`, by default the training size."""
-        size = size or self.size
-        x = images.float() / 255
-        if tuple(x.shape[-2:]) != tuple(size):
-            x = F.interpolate(x, size=size, mode="bilinear", antialias=True)
-        return (x - self.mean.to(x.device)) / self.std.to(x.device)
+        return self._normalised(pixels(images, size or self.size))
 
-    def augment(self, x: Tensor, generator: torch.Generator, start: int, total: int) -> Tensor:
-        """Training images (B, ...) after `prepare`; they are samples start ... of a global batch of `total`."""
-        if not (self.rotate or self.translate or self.scale):
-            return x
-        background = self.background(x.device)
-        rows = slice(start, start + x.shape[0])
-        moved = random_affine(x - background, generator, total, rows, self.rotate, self.translate, self.scale)
-        return moved + background
+    def augmented(self, batch: dict[str, Tensor], chance: Chance) -> dict[str, Tensor]:
+        """A batch of `train` as a model learns from it: "images" as `prepare` makes them, and "targets"
+        (B, classes), probabilities, where images were mixed."""
+        how = self.augmentation
+        x = how.of_pixels(pixels(how.of_files(batch["images"], chance), self.size), chance)
+        x = how.of_inputs(self._normalised(x), self.background(x.device), chance)
+        x, targets = how.mix(x, batch["labels"], self.classes, chance)
+        return batch | {"images": x} | ({} if targets is None else {"targets": targets})
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        return (x - self.mean.to(x.device)) / self.std.to(x.device)
 
     def background(self, device: torch.device) -> Tensor:
         """(channels, 1, 1): what black is after `prepare`, and what comes in where an image is moved."""
@@ -112,6 +110,14 @@ class ImageData:
     def fingerprint(self) -> str:
         """A hash of the test split."""
         return self.test.digest().hex()[:16]
+
+
+def pixels(images: Tensor, size: tuple[int, int]) -> Tensor:
+    """uint8 (B, channels, h, w) -> float32 in [0, 1] at `size`; at their own size nothing is resampled."""
+    x = images.float() / 255
+    if tuple(x.shape[-2:]) != tuple(size):
+        x = F.interpolate(x, size=size, mode="bilinear", antialias=True)
+    return x
 
 
 def as_size(size: int | Sequence[int]) -> tuple[int, int]:
