@@ -70,6 +70,13 @@ KINDS: dict[str, Kind] = {
     "baseline": WORD | NULL,
     "published": WORD | NULL,
     "data.size": INTEGER | list_of(INTEGER, 2) | NULL,
+    "data.limit": INTEGER | NULL,
+    "data.validate": INTEGER | NULL,
+    "data.area": list_of(NUMBER, 2) | NULL,
+    "data.mean": list_of(NUMBER, 3),
+    "data.std": list_of(NUMBER, 3),
+    "data.config": WORD | NULL,
+    "data.revision": WORD | NULL,
     "pos.clamp_len": INTEGER | NULL,
     "pos.span": INTEGER | NULL,
     "pos.log_buckets": INTEGER | NULL,
@@ -111,6 +118,8 @@ KINDS: dict[str, Kind] = {
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
     "pos.scaling.long": list_of(NUMBER),
+    "data.name": Kind(("OWNER/NAME on the Hub", "a folder of parquet files"), WORD.accepts, "uoft-cs/cifar10"),
+    "data.root": Kind(("a folder",), WORD.accepts, "FOLDER"),
     "runs": Kind(("a run directory", "a quoted glob", "a list of them"), (WORD | list_of(WORD)).accepts, "'runs/*'"),
 }
 # the least that makes sense, of a number or of each number in a list
@@ -128,7 +137,18 @@ LEAST: dict[str, int] = {
     "evaluate.cost.sizes": 1,
     "evaluate.cost.batch_size": 1,
 } | dict.fromkeys(
-    ("epochs", "steps", "global_batch_size", "device_batch_size", "validate_every", "evaluate_every", "data.size"), 1
+    (
+        "epochs",
+        "steps",
+        "global_batch_size",
+        "device_batch_size",
+        "validate_every",
+        "evaluate_every",
+        "data.size",
+        "data.limit",
+        "data.validate",
+    ),
+    1,
 )
 
 MOST: dict[str, int] = {"seed": 2**32 - 1}  # what every random generator takes

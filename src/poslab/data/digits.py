@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 
-from .images import ImageData, ImageSplit, stratified
+from .images import ImageData, ImageSplit
+from .splits import stratified
 
 
 class Digits(ImageData):

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from .images import ImageData, ImageSplit, stratified
+from .images import ImageData, ImageSplit
+from .splits import stratified
 
 
 class MNIST5k(ImageData):

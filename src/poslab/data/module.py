@@ -8,7 +8,7 @@ import lightning as L
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-from .order import EvalOrder, Training
+from .order import EvalOrder, Training, WithChance
 
 
 class Loaders(L.LightningDataModule):
@@ -27,7 +27,9 @@ class Loaders(L.LightningDataModule):
         return (self.trainer.global_rank, self.trainer.world_size) if self.trainer else (0, 1)
 
     def train_dataloader(self) -> DataLoader[dict[str, Tensor]]:
-        return self._loader(self.data.train, self.training.on_rank(self._rank()[0]))
+        order = self.training.on_rank(self._rank()[0])
+        chances = getattr(self.data.train, "chances", 0)
+        return self._loader(self.data.train, WithChance(order, chances) if chances else order)
 
     def val_dataloader(self) -> DataLoader[dict[str, Tensor]]:
         return self._loader(self.data.val, EvalOrder(len(self.data.val), self.batch, *self._rank()))

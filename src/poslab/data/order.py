@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,6 +22,34 @@ def mixed(*parts: object) -> int:
 
 
 @dataclass(frozen=True)
+class Chance:
+    """Random numbers for `count` samples, from number `first` on, of the `total` in a step.
+
+    They are drawn for the whole step, so that they depend on (seed, step, place in the step) alone and not
+    on how a step is divided over micro-batches and devices. Unlike purposes have unrelated numbers.
+    """
+
+    seed: int
+    step: int
+    first: int
+    count: int
+    total: int
+
+    def uniform(self, purpose: str, numbers: int) -> Tensor:
+        """(count, numbers) in [0, 1)."""
+        generator = torch.Generator().manual_seed(mixed(self.seed, purpose, self.step))
+        return self._mine(torch.rand(self.total, numbers, generator=generator))
+
+    def beta(self, purpose: str, alpha: float) -> Tensor:
+        """(count,) of the Beta distribution with both parameters `alpha`; torch's takes no generator."""
+        draw = np.random.default_rng(mixed(self.seed, purpose, self.step)).beta(alpha, alpha, self.total)
+        return self._mine(torch.from_numpy(draw).float())
+
+    def _mine(self, drawn: Tensor) -> Tensor:
+        return drawn[self.first : self.first + self.count]
+
+
+@dataclass(frozen=True)
 class Training:
     """The whole training as one pass: an iterable of one rank's index batches, epochs joined.
 
@@ -28,6 +57,7 @@ class Training:
         samples: size of the training split. step: samples that make an optimiser step, on all ranks.
         micro: samples that one rank takes at once. steps: optimiser steps of the training.
         start: steps already done; iteration begins after them, `len` stays that of the whole.
+        repeats: times that each sample of a step is in it: step / repeats different ones, then the same again.
 
     Raises ValueError where a step takes more samples than there are. The last incomplete step of an
     epoch is left out.
@@ -41,6 +71,7 @@ class Training:
     start: int = 0
     rank: int = 0
     world: int = 1
+    repeats: int = 1
 
     def __post_init__(self) -> None:
         if self.samples < self.step:
@@ -70,6 +101,11 @@ class Training:
         step, part = divmod(micro_step, self.accumulate)
         return step, (part * self.world + self.rank) * self.micro
 
+    def chance(self, micro_step: int) -> Chance:
+        """What this rank's micro-batch number `micro_step` may draw."""
+        step, first = self.place(micro_step)
+        return Chance(self.seed, step, first, self.micro, self.step)
+
     def __len__(self) -> int:
         return self.steps * self.accumulate
 
@@ -81,8 +117,23 @@ class Training:
                 epoch = step // self.steps_per_epoch
                 generator = torch.Generator().manual_seed(mixed(self.seed, "order", epoch))
                 order = torch.randperm(self.samples, generator=generator)
-            first += step % self.steps_per_epoch * self.step
-            yield order[first : first + self.micro]
+            distinct = self.step // self.repeats
+            begin = step % self.steps_per_epoch * distinct
+            yield order[begin : begin + distinct].repeat(self.repeats)[first : first + self.micro]
+
+
+class WithChance:
+    """An order whose batches come as (index, chance): `numbers` random ones in [0, 1) for each sample."""
+
+    def __init__(self, order: Training, numbers: int) -> None:
+        self.order, self.numbers = order, numbers
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for number, index in enumerate(self.order, start=self.order.start * self.order.accumulate):
+            yield index, self.order.chance(number).uniform("read", self.numbers)
 
 
 class EvalOrder:

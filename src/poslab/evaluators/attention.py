@@ -66,7 +66,7 @@ class Attention(Evaluator):
             check_grid(model, size)
             coordinates = Positions.grid(*model.grid_of(*size)).coordinates  # type: ignore[operator]
             chosen = torch.linspace(0, len(data.test) - 1, min(self.count, len(data.test))).round().long()
-            clusters = chosen
+            images, clusters = data.test.at(size), chosen
         else:
             (length,) = size
             coordinates = Positions.line(length).coordinates
@@ -80,7 +80,7 @@ class Attention(Evaluator):
             def answers(index: Tensor) -> dict[str, Tensor]:
                 layers.clear()
                 if data.kind == "image":
-                    model(data.prepare(data.test[chosen[index]]["images"].to(device), size))
+                    model(data.prepare(images[chosen[index]]["images"].to(device), size))
                 else:
                     model(windows.inputs[index].to(device), last=1)
                 means = {name: torch.stack([layer[name] for layer in layers]) for name in layers[0]}  # (L, B)

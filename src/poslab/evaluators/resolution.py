@@ -13,7 +13,7 @@ from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
 
 
 class Resolution(Evaluator):
-    """The same test images at every size, resized by the data set's own `prepare`.
+    """The same test images at every size, read from their files at it or resized by the data set's own `prepare`.
 
     Top-1 and top-5 accuracy and cross-entropy in nats. The patch stays as it is, so another size is another
     grid of patches; one that the patch does not divide is not defined.
@@ -43,10 +43,11 @@ class Resolution(Evaluator):
 
     def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         check_grid(model, size)
+        images = data.test.at(size)
         with Evaluation(model) as device:
 
             def answers(index: Tensor) -> dict[str, Tensor]:
-                batch = data.test[index]
+                batch = images[index]
                 labels = batch["labels"].to(device)
                 logits = model(data.prepare(batch["images"].to(device), size)).float()
                 best = logits.topk(min(5, logits.shape[-1])).indices == labels[:, None]

@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..data.order import mixed
 from .base import Task
 
 
@@ -20,21 +19,18 @@ class Classification(Task):
         self.label_smoothing = label_smoothing
 
     def augmented(self, batch: dict[str, Tensor], batch_idx: int) -> dict[str, Tensor]:
-        order = self.training_order
-        step, first = order.place(batch_idx)
-        generator = torch.Generator().manual_seed(mixed(order.seed, "augment", step))
-        images = self.data.augment(self.data.prepare(batch["images"]), generator, first, order.step)
-        return batch | {"images": images}
+        return self.data.augmented(batch, self.training_order.chance(batch_idx))  # type: ignore[no-any-return]
 
     def sums(self, batch: dict[str, Tensor]) -> dict[str, Tensor]:
         images, labels, weight = batch["images"], batch["labels"], batch["weight"]
         if images.dtype == torch.uint8:
             images = self.data.prepare(images)
         logits = self.model(images).float()
-        nll = F.cross_entropy(logits, labels, reduction="none")
+        targets = batch.get("targets", labels)  # probabilities where training mixed images
+        nll = F.cross_entropy(logits, targets, reduction="none")
         loss = nll
         if self.training and self.label_smoothing:
-            loss = F.cross_entropy(logits, labels, reduction="none", label_smoothing=self.label_smoothing)
+            loss = F.cross_entropy(logits, targets, reduction="none", label_smoothing=self.label_smoothing)
         correct = (logits.detach().argmax(-1) == labels) & weight
         return {
             "loss": (loss * weight).sum(),

@@ -37,4 +37,7 @@ def plan(config: dict[str, Any], samples: int, world: int, start: int = 0) -> Tr
             f"device_batch_size={micro} on {world} devices does not divide global_batch_size={step}: choose a divisor."
         )
     steps = config["steps"] or config["epochs"] * (samples // step)
-    return Training(samples, step, micro, steps, config["seed"], start, world=world)
+    repeats = config["data"].get("repeats", 1)
+    if repeats < 1 or step % repeats:
+        raise UsageError(f"data.repeats={repeats} does not divide global_batch_size={step}: choose a divisor.")
+    return Training(samples, step, micro, steps, config["seed"], start, world=world, repeats=repeats)
