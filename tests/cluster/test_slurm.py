@@ -72,6 +72,7 @@ def saved(tmp_path: Path, name: str, key: str) -> bool:
     return run is not None and (run.directory / "checkpoints/last.ckpt").exists()
 
 
+@pytest.mark.full
 def test_a_sweep_is_preempted_and_runs_out_of_time_and_finishes(tmp_path: Path) -> None:
     launcher = ["hydra/launcher=slurm", "hydra.launcher.mem=500M", "+hydra.launcher.sbatch.comment=ours"]
     line = [*WORDS, *launcher, "sweep=study", "seed=0,1"]
