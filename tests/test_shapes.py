@@ -15,7 +15,7 @@ from poslab.positions.none import NoPosition
 
 def shapes(picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """The pixels (N, 2) of the disc and of the square: this one fills its box, a disc only pi / 4 of its own."""
-    left = set(map(tuple, (picture > picture.max() / 2).nonzero().tolist()))
+    left = set(map(tuple, (picture > 0).nonzero().tolist()))
     found = []
     while left:  # flood fill: one shape after the other
         shape, edge = set(), {left.pop()}
@@ -23,7 +23,9 @@ def shapes(picture: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
             shape |= edge
             edge = {(r + dr, c + dc) for r, c in edge for dr, dc in ((0, 1), (1, 0), (0, -1), (-1, 0))} & left
             left -= edge
-        found.append(torch.tensor(sorted(shape)).double())
+        place = torch.tensor(sorted(shape))
+        light = picture[place[:, 0], place[:, 1]]
+        found.append(place[light > light.max() / 2].double())  # an edge is one pixel wide
     disc, square = sorted(found, key=lambda place: len(place) / (place.amax(0) - place.amin(0) + 1).prod())
     return disc, square
 

@@ -49,7 +49,7 @@ class Scenes:
         return {"direction": draw.symbols(1, self.directions)[:, 0], **dict(zip(names, fine, strict=True))}
 
     def draw(self, scene: dict[str, Tensor]) -> Tensor:
-        """(B, 1, rows, columns) uint8: disc and square, light on black, with soft edges one pixel wide."""
+        """(B, 1, rows, columns) uint8: a disc, and a square half as bright, on black, with edges one pixel wide."""
         part = {name: (value.double() + 0.5) / FINE for name, value in scene.items() if name != "direction"}
         sector = 2 * math.pi / self.directions
         # a third of each sector is left out on either side of its border, where nobody could tell
@@ -73,9 +73,9 @@ class Scenes:
         disc = torch.hypot(*away(1)) - radius
         dy, dx = away(-1)
         square = torch.maximum(dy.abs(), dx.abs()) - radius * math.sqrt(math.pi) / 2  # of the same area
-        covered = (0.5 - torch.minimum(disc, square) * math.sqrt(rows * columns)).clamp(0, 1)
+        bright, dim = ((0.5 - each * math.sqrt(rows * columns)).clamp(0, 1) for each in (disc, square))
         light = 0.5 + 0.5 * part["light"][:, None, None]
-        return (255 * light * covered).round().to(torch.uint8)[:, None]
+        return (255 * light * torch.maximum(bright, dim / 2)).round().to(torch.uint8)[:, None]
 
     def statistics(self) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of the pixels in [0, 1], (1,) each, over up to 1,024 pictures."""
@@ -89,9 +89,9 @@ class Scenes:
 
 
 class Shapes(ImageData):
-    """A disc and a square of the same area and light somewhere on black: in which direction lies the disc?
+    """A disc and a square of the same area, half as bright, on black: in which direction lies the disc?
 
-    Every class has the same two shapes in it, as bright, as large and anywhere, further apart than a patch of 4 is
+    Every class has the same two shapes in it, as large, as bright and anywhere, further apart than a patch of 4 is
     wide at 32 pixels: without positions the patches of all classes are alike, and a model can only guess. Samples are
     functions of their number and the split, drawn natively at each size. What a resolution study changes is
     then the number of pixels and patches alone, without the blur of a resized photograph.
