@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import socket
@@ -36,13 +37,13 @@ def start(config: Mapping[str, Any], processes: int, log: Path, hook: Hook | Non
     """Their process numbers, by rank. Several find each other as those of torchrun do."""
     shared = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), "TORCHELASTIC_RUN_ID": log.stem}
     shared |= {"WORLD_SIZE": str(processes), "LOCAL_WORLD_SIZE": str(processes), "GROUP_RANK": "0"}
+    context = multiprocessing.get_context("fork")  # unlike os.fork it forgets what this process shares with its workers
     children = []
     for rank in range(processes):
-        child = os.fork()
-        if child == 0:
-            os.environ.update(shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} if processes > 1 else {})
-            _train(dict(config), log, hook if rank == 0 else None)
-        children.append(child)
+        environment = shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)} if processes > 1 else {}
+        child = context.Process(target=_train, args=(dict(config), log, hook if rank == 0 else None, environment))
+        child.start()
+        children.append(child.pid)
     return children
 
 
@@ -63,9 +64,10 @@ def wait(children: Sequence[int], log: Path, seconds: float = 120) -> list[int]:
     return [codes[child] for child in children]
 
 
-def _train(config: dict[str, Any], log: Path, hook: Hook | None) -> None:
+def _train(config: dict[str, Any], log: Path, hook: Hook | None, environment: dict[str, str]) -> None:
     """Never returns."""
     code = 1
+    os.environ.update(environment)
     try:
         sys.stdout = sys.stderr = log.open("a", buffering=1)
         if hook is not None:
