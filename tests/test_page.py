@@ -340,7 +340,7 @@ USE = """<script>addEventListener("load", () => setTimeout(() => {
     code.id = "told";
     code.textContent = JSON.stringify(told);
     document.body.append(code);
-  }, 3000);
+  }, 12000);
 }, 3000));</script>"""
 
 
@@ -351,7 +351,7 @@ def test_in_a_browser(tmp_path: Path) -> None:
     page = make_page(tmp_path / "report.html", [section, text_section(Blocks)])
     value = str([name for name in COLUMNS if name not in ("checkpoint_sha", "protocol")].index("value"))
     (tmp_path / "used.html").write_text(page.replace("</body>", USE.replace("VALUE", value) + "</body>"))
-    flags = "--headless=new --no-sandbox --disable-gpu --enable-logging=stderr --virtual-time-budget=20000 --dump-dom"
+    flags = "--headless=new --no-sandbox --disable-gpu --enable-logging=stderr --virtual-time-budget=40000 --dump-dom"
     size, profile = "--window-size=500,12000", f"--user-data-dir={tmp_path / 'profile'}"
     done = subprocess.run(
         [str(CHROMIUM), *flags.split(), size, profile, f"file://{tmp_path / 'used.html'}"],
