@@ -21,7 +21,7 @@ from poslab.cli.configs import CONFIGS, Configs, comments, documented_words, pac
 from poslab.cli.flags import parse_flags
 from poslab.cli.kinds import KINDS, REQUIRED
 from poslab.cli.pages import help_page
-from poslab.cli.pairs import check_pairs
+from poslab.cli.pairs import axes, check_pairs
 from poslab.errors import UsageError
 from poslab.positions import Spec, Sum, build_layers
 from poslab.positions.none import NoPosition
@@ -549,3 +549,11 @@ def test_the_real_script_from_another_directory(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("evaluate=non: ") and done.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(("experiment", "kind"), [("text_extrapolation", 1), ("image_extrapolation", 2)])
+def test_a_study_is_of_every_encoding(train: Configs, experiment: str, kind: int) -> None:
+    """A new file in configs/pos belongs into the study of its kind."""
+    listed = yaml.safe_load(train.text(f"experiment/{experiment}"))["hydra"]["sweeper"]["params"]["pos"]
+    words = [word.strip() for word in listed.split(",")]
+    assert sorted(words) == sorted(word for word in train.options("pos") if axes(train, word) in (None, kind))
