@@ -135,7 +135,7 @@ def test_one_job_dies_and_the_others_finish_and_the_sweep_goes_on(tmp_path: Path
 
 
 def test_jobs_of_two_processes_end_with_their_parent_and_save_when_asked(tmp_path: Path) -> None:
-    words = [*DDP, "steps=400", "validate_every=20", "sweep=pairs", "seed=0,1"]
+    words = [*DDP, "steps=20000", "validate_every=20", "sweep=pairs", "seed=0,1"]  # more than a fast machine finishes
     with sweeping(tmp_path, *words) as process:
         job = wait_for(saved(tmp_path, "pairs", "2 0"))
         assert len(processes(job)) == 2
@@ -157,7 +157,7 @@ def test_jobs_of_two_processes_end_with_their_parent_and_save_when_asked(tmp_pat
     found = runs(tmp_path, "pairs")
     assert len(list((tmp_path / "runs/sweeps/pairs").glob("*/config.yaml"))) == len(found) == 1  # not one a process
     last = torch.load(found["2 0"].checkpoint("last"), weights_only=True)["global_step"]
-    assert found["2 0"].summary["status"] == "interrupted" and found["2 0"].summary["steps"] == last < 400
+    assert found["2 0"].summary["status"] == "interrupted" and found["2 0"].summary["steps"] == last < 20000
 
 
 # --- which GPUs, how many threads
