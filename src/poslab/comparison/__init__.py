@@ -60,7 +60,8 @@ def compare(
     try:
         published = load_published(config.get("published"))
         jobs = prepare(runs, options, config.get("variants") or {}, processes.device, notes)
-        missing = processes.agree([job.missing(results, samples) for job, _ in jobs])
+        done = results.final()
+        missing = processes.agree([job.missing(*done, samples) for job, _ in jobs])
     except ValueError as error:
         raise UsageError(str(error)) from error
     if not jobs:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -42,15 +43,11 @@ class Attention(Evaluator):
 
     def __init__(self, sizes: Any = None, ratios: Sequence[float] = (), count: int = 64, batch_size: int = 250) -> None:
         super().__init__(sizes, ratios, batch_size)
-        if count < 1:
-            raise ValueError(f"evaluate.attention.count={count} counts something: use 1 or more.")
+        self.check_counts(count=count)
         self.count = count
 
     def suits(self, data: Any) -> bool:
         return data.kind == "image" or data.dense
-
-    def trained(self, data: Any) -> Size:
-        return tuple(data.size) if data.kind == "image" else (data.context,)
 
     def protocol(self, data: Any) -> str:
         means = "means over heads, queries and layers"
@@ -89,7 +86,7 @@ class Attention(Evaluator):
 
             index = part.of(len(chosen))
             totals = self.read(index, self.batch(size, self.trained(data)), answers)
-        return Measurement(totals, torch.ones(len(index)).double().numpy(), clusters[index].numpy())
+        return Measurement(totals, np.ones(len(index)), clusters[index].numpy())
 
 
 @contextmanager

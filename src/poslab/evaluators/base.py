@@ -128,13 +128,19 @@ class Evaluator(ABC):
             raise ValueError(f"evaluate.{self.name}.ratios={list(ratios)}: a ratio is a positive number.")
         self.asked, self.ratios, self.batch_size = sizes, tuple(ratios or ()), batch_size
 
+    def check_counts(self, **counts: int | None) -> None:
+        """ValueError about an option that counts something and is less than 1."""
+        for name, value in counts.items():
+            if value is not None and value < 1:
+                raise ValueError(f"evaluate.{self.name}.{name}={value} counts something: use 1 or more.")
+
     @abstractmethod
     def suits(self, data: Any) -> bool:
         """Whether the question makes sense for a model of this data."""
 
-    @abstractmethod
     def trained(self, data: Any) -> Size:
         """The size that training saw."""
+        return tuple(data.size) if data.kind == "image" else (data.context,)
 
     def reference(self, data: Any) -> Size:
         """The size that all others are compared with, always measured and marked."""

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import torch
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..positions import NotDefined
-from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
+from .base import WHOLE, Evaluation, Measurement, Part, Size
+from .texts import LongText
 
 
-class Blocks(Evaluator):
+class Blocks(LongText):
     """Every token of long pieces of text is scored, in blocks of the size that do not overlap.
 
     Press, Smith & Lewis 2022, appendix B. The first tokens of a block have little context whatever the
@@ -31,11 +31,6 @@ class Blocks(Evaluator):
     name = "blocks"
     question = "Texts in blocks that do not overlap"
     axis = "block, tokens"
-    logarithmic = True
-    metrics = {
-        "loss": Metric("loss, nats per token", higher_is_better=False),
-        "bits_per_byte": Metric("bits per byte", higher_is_better=False),
-    }
     profiles = {"loss": "position in the block, tokens"}
 
     def __init__(
@@ -46,26 +41,10 @@ class Blocks(Evaluator):
         count: int = 64,
         batch_size: int = 250,
     ) -> None:
-        super().__init__(sizes, ratios, batch_size)
-        for name, value in {"history": history, "count": count}.items():
-            if value is not None and value < 1:
-                raise ValueError(f"evaluate.blocks.{name}={value} counts something: use 1 or more.")
-        self.history, self.count = history, count
-
-    def suits(self, data: Any) -> bool:
-        return data.kind == "text" and data.dense
-
-    def trained(self, data: Any) -> Size:
-        return (data.context,)
-
-    def longest(self, data: Any) -> int:
-        return self.history or self.sizes(data)[-1][0]
+        super().__init__(sizes, ratios, history, count, batch_size)
 
     def protocol(self, data: Any) -> str:
         return f"every byte of up to {self.count:,} pieces of {self.longest(data)}, in blocks that do not overlap"
-
-    def clusters(self, data: Any) -> str:
-        return "documents"
 
     def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         (length,) = size
@@ -89,9 +68,8 @@ class Blocks(Evaluator):
 
             index = part.of(len(blocks))
             totals = self.read(index, self.batch(size, self.trained(data)), answers)
-        if data.bytes_per_token:
-            totals["bits_per_byte"] = totals["loss"] / (math.log(2) * data.bytes_per_token)
-        one = torch.ones(len(index), dtype=torch.float64).numpy()
+        totals |= self.bits(totals, data)
+        one = np.ones(len(index))
         tokens = {f"loss@{name}": (last - first) * one for name, first, last in buckets}
         return Measurement(totals, length * one, blocks.document[index].numpy(), tokens)
 

@@ -88,9 +88,6 @@ class Cost(Evaluator):
     def suits(self, data: Any) -> bool:
         return data.kind in ("image", "text")
 
-    def trained(self, data: Any) -> Size:
-        return tuple(data.size) if data.kind == "image" else (data.context,)
-
     def protocol(self, data: Any) -> str:
         where = device_name(self.device)
         if self.device.type == "cpu":

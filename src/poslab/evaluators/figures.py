@@ -32,9 +32,7 @@ def place(word: str) -> float:
 def draw(path: Path, group: Group, evaluator: type[Evaluator], style: Sequence[str]) -> None:
     """Write a PNG. `style` lists all encodings of a report, so that one keeps its colour in every figure of it."""
     figure, axes = blank(group.title)
-    its_shape = shape(group.reference)
-    on_line = [size for size in group.sizes if shape(size) == its_shape]
-    other = [size for size in group.sizes if shape(size) != its_shape]
+    on_line, other = by_shape(group)
     if evaluator.logarithmic:
         axes.set_xscale("log", base=2)
     for line in group.lines:
@@ -152,6 +150,12 @@ def curve(line: Line, points: Sequence[str], group: Group) -> tuple[np.ndarray, 
 def scale(group: Group) -> int:
     """Fractions are drawn in percent."""
     return 100 if group.metric.percent else 1
+
+
+def by_shape(group: Group) -> tuple[list[str], list[str]]:
+    """Sizes of the shape of the reference, which a line joins, and the others."""
+    alike = [size for size in group.sizes if shape(size) == shape(group.reference)]
+    return alike, [size for size in group.sizes if size not in alike]
 
 
 def shape(word: str) -> float:

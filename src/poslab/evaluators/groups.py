@@ -31,6 +31,11 @@ class Group:
     differences: dict[tuple[str, str], Difference] = field(default_factory=dict)  # (label, size) -> from the baseline
     ranked: str = ""  # the size by which lines are ordered; "": the reference
 
+    @property
+    def compared_sizes(self) -> list[str]:
+        """Those at which a line differs from the baseline, or might."""
+        return [size for size in self.sizes if any((line.label, size) in self.differences for line in self.lines)]
+
     def verdict(self, line: Line, size: str) -> str:
         """`+0.12 [0.05, 0.19] better`: a difference in words; empty where there is none."""
         each = self.differences.get((line.label, size))

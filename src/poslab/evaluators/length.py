@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,13 +10,12 @@ from torch import Tensor, nn
 
 from ..data.text import IGNORE
 from ..positions import NotDefined
-from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
+from .base import WHOLE, Evaluation, Measurement, Part, Size
+from .texts import LongText
 
 
-class Length(Evaluator):
+class Length(LongText):
     """The same target tokens at every length: only the context in front of them grows.
-
-    Loss in nats a token, as the sum over all scored tokens; bits a byte where the data knows its bytes.
 
     Args:
         history: the longest context, which decides the targets; None is the longest size.
@@ -28,11 +26,6 @@ class Length(Evaluator):
     name = "length"
     question = "Texts of other lengths"
     axis = "length, tokens"
-    logarithmic = True
-    metrics = {
-        "loss": Metric("loss, nats per token", higher_is_better=False),
-        "bits_per_byte": Metric("bits per byte", higher_is_better=False),
-    }
 
     def __init__(
         self,
@@ -43,21 +36,9 @@ class Length(Evaluator):
         count: int = 1000,
         batch_size: int = 250,
     ) -> None:
-        super().__init__(sizes, ratios, batch_size)
-        for name, value in {"history": history, "targets": targets, "count": count}.items():
-            if value is not None and value < 1:
-                raise ValueError(f"evaluate.length.{name}={value} counts something: use 1 or more.")
-        self.history, self.targets, self.count = history, targets, count
-
-    def suits(self, data: Any) -> bool:
-        return data.kind == "text" and data.dense
-
-    def trained(self, data: Any) -> Size:
-        return (data.context,)
-
-    def longest(self, data: Any) -> int:
-        """The context that decides which tokens are scored."""
-        return self.history or self.sizes(data)[-1][0]
+        super().__init__(sizes, ratios, history, count, batch_size)
+        self.check_counts(targets=targets)
+        self.targets = targets
 
     def protocol(self, data: Any) -> str:
         history = self.longest(data)
@@ -66,9 +47,6 @@ class Length(Evaluator):
         except ValueError:  # no document is so long, which each size says for itself
             words = f"{self.targets} targets, history {history}"
         return f"{words}, at most {self.count:,} windows"
-
-    def clusters(self, data: Any) -> str:
-        return "documents"
 
     def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         (length,) = size
@@ -95,7 +73,6 @@ class Length(Evaluator):
 
             index = part.of(len(windows))
             totals = self.read(index, self.batch(size, self.trained(data)), answers)
-        if data.bytes_per_token:
-            totals["bits_per_byte"] = totals["loss"] / (math.log(2) * data.bytes_per_token)
+        totals |= self.bits(totals, data)
         tokens = (windows.targets[index] != IGNORE).sum(1)
         return Measurement(totals, tokens.double().numpy(), windows.document[index].numpy())

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from ..positions import NotDefined
-from .base import WHOLE, Evaluator, Measurement, Size, merge, size_word
+from .base import WHOLE, Evaluator, Measurement, Size, size_word
 from .memory import is_out_of_memory
 from .processes import Processes
-from .results import Results, Row, key
+from .results import Key, Results, Row, key
 from .samples import Samples
 from .statistics import bootstrap_interval, unanimous_interval
 from .table import Bar
@@ -43,9 +43,8 @@ class Job:
         empty = dict.fromkeys(("metric", "value", "ci_low", "ci_high", "n"), "")
         return self.common | {"size": size_word(size), "ratio": f"{ratio:.6g}"} | empty | columns
 
-    def missing(self, results: Results, samples: Samples) -> list[Size]:
-        """Sizes whose rows are not there yet, or whose samples are gone that a difference would need."""
-        final, numbers = results.final()
+    def missing(self, final: set[Key], numbers: set[Key], samples: Samples) -> list[Size]:
+        """Sizes whose rows are not there yet, as `Results.final` says, or whose samples a difference would miss."""
         done = final - {each for each in numbers if self.evaluator.compared and each not in samples}
         return [size for size in self.sizes if key(self.row(size)) not in done]
 
@@ -55,7 +54,7 @@ class Job:
         began, model = time.monotonic(), None
         for size in sizes:
             bar.show(f"{name}: {self.evaluator.name} at {size_word(size)}")
-            answer: Measurement | str
+            answer: Measurement | str | None
             try:
                 model = model or self.load()
                 answer = self.measure(model, size, processes)
@@ -63,13 +62,11 @@ class Job:
                 answer = status_of(error)
             if torch.cuda.is_available():
                 torch.cuda.empty_cache()
-            answers = processes.gather(answer)
+            whole = processes.combine(answer)
             if processes.main:
-                broken = next((each for each in answers if isinstance(each, str)), None)
-                whole = None if broken else merge([each for each in answers if each is not None])
-                if whole is not None and self.evaluator.compared:
+                if isinstance(whole, Measurement) and self.evaluator.compared:
                     samples.save(key(self.row(size)), whole)
-                results.add([self.row(size, status=broken)] if whole is None else self.rows(size, whole))
+                results.add([self.row(size, status=whole)] if isinstance(whole, str) else self.rows(size, whole))
             bar.advance()
         said = f"{name}, {self.evaluator.name}"
         seconds = time.monotonic() - began

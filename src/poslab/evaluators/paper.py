@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ..files import replacing, write
 from .base import Evaluator
 from .groups import Group
 from .report import Section, uncertainty
@@ -23,11 +23,9 @@ def write_tables(directory: Path, sections: Sequence[Section]) -> None:
     tables = [(section.evaluator, metrics[0]) for section in sections for metrics in section.groups]
     head = "% Needs \\usepackage{booktabs}. A wide table fits a page with \\small, or as table* in two columns.\n"
     latex = head + "\n".join(latex_table(group, evaluator) for evaluator, group in tables)
-    part = directory / f".table.{os.getpid()}"
-    part.write_text(latex, encoding="utf-8")
-    os.replace(part, directory / "table.tex")
+    write(directory / "table.tex", latex)
     sizes = list(dict.fromkeys(size for _, group in tables for size in group.sizes))
-    with part.open("w", newline="", encoding="utf-8") as file:
+    with replacing(directory / "table.csv") as part, part.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(["evaluator", "group", "metric", "encoding", "runs", *sizes])
         for evaluator, group in tables:
@@ -35,7 +33,6 @@ def write_tables(directory: Path, sections: Sequence[Section]) -> None:
                 cells = (line.text(size, group.metric) if size in group.sizes else "" for size in sizes)
                 words = evaluator.name, group.title, group.metric.label, line.label, len(line.subjects)
                 writer.writerow([*words, *cells])
-    os.replace(part, directory / "table.csv")
 
 
 def latex_table(group: Group, evaluator: type[Evaluator]) -> str:

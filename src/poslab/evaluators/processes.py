@@ -8,7 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from .base import WHOLE, Part
+from .base import WHOLE, Measurement, Part, merge
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,12 @@ class Processes:
         answers = [None] * self.part.world
         dist.all_gather_object(answers, answer)
         return answers
+
+    def combine(self, answer: Measurement | str | None) -> Measurement | str:
+        """What all processes measured together, or the first status that says why one could not; None had no part."""
+        answers = self.gather(answer)
+        status = next((each for each in answers if isinstance(each, str)), None)
+        return status or merge([each for each in answers if each is not None])
 
     def agree(self, answer: Any) -> Any:
         """The answer of the main process."""

@@ -44,8 +44,7 @@ class Recall(Evaluator):
         self, sizes: Any = None, ratios: Sequence[float] = (), count: int = 1000, batch_size: int = 250
     ) -> None:
         super().__init__(sizes, ratios, batch_size)
-        if count < 1:
-            raise ValueError(f"evaluate.recall.count={count} counts problems: use 1 or more.")
+        self.check_counts(count=count)
         self.count = count
 
     def suits(self, data: Any) -> bool:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ..files import write
 from .base import Evaluator
 from .groups import Group
 from .lines import Subject
@@ -16,6 +16,7 @@ CROSS = (
     "Runs are ranked only within one model, data set and training budget. "
     "Each section below is one such group; numbers of different sections are not comparable."
 )
+RUN = ("run", "model", "encoding", "data", "trained at", "seed", "training")  # what is told of each
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,19 @@ class Provenance:
     subjects: Sequence[Subject]
     states: Mapping[str, str]  # run -> status of its training
     notes: Sequence[str]  # what was left out, and what else a reader should know
+
+    @property
+    def protocols(self) -> list[str]:
+        return list(dict.fromkeys(subject.identity for subject in self.subjects))
+
+    @property
+    def runs(self) -> list[tuple[str, ...]]:
+        """A row of `RUN` a run: once, however much was asked of it."""
+        rows = (
+            (each.run, each.model, each.pos, each.data, each.train_size, each.seed, self.states.get(each.run, ""))
+            for each in self.subjects
+        )
+        return list(dict.fromkeys(rows))
 
 
 def write_report(
@@ -61,26 +75,18 @@ def write_report(
                 blocks += [*table(group, section.evaluator), *differences(group)]
                 blocks += [each for size in group.profiles for each in profile(group, size, section.evaluator)]
             blocks += [f"![{section.evaluator.question}]({figure})" for figure in figures]
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
-    os.replace(part, path)
+    write(path, "\n\n".join(blocks) + "\n")
 
 
 def provenance(made: Provenance) -> list[str]:
     blocks = ["## How it was made", f"    {made.command}"]
-    protocols = dict.fromkeys(subject.identity for subject in made.subjects)
-    blocks.append("\n".join(f"- protocol: {protocol}" for protocol in protocols))
+    blocks.append("\n".join(f"- protocol: {protocol}" for protocol in made.protocols))
     blocks.append(
         f"The {made.checkpoint} checkpoint of each run was measured. Brackets are {made.interval}. "
         "A ± is the standard deviation over training seeds around their mean. Numbers end where their uncertainty "
         "begins. All metrics and full precision: [results.csv](results.csv)."
     )
-    head = ["run", "model", "encoding", "data", "trained at", "seed", "training"]
-    rows = [
-        (each.run, each.model, each.pos, each.data, each.train_size, each.seed, made.states.get(each.run, ""))
-        for each in made.subjects
-    ]
-    blocks.append(markdown_table(head, list(dict.fromkeys(rows)), align=":---"))  # once, however much was asked
+    blocks.append(markdown_table(RUN, made.runs, align=":---"))
     if made.notes:
         blocks.append("Notes:\n\n" + "\n".join(f"- {escape(note)}" for note in made.notes))
     return blocks
@@ -126,7 +132,7 @@ def differences(group: Group) -> list[str]:
     """The table of differences from the baseline; nothing where there is none."""
     if not group.differences:
         return []
-    sizes = [size for size in group.sizes if any((line.label, size) in group.differences for line in group.lines)]
+    sizes = group.compared_sizes
     rows = [
         [line.label, *(group.verdict(line, size) for size in sizes)]
         for line in group.lines

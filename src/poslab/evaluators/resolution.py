@@ -32,9 +32,6 @@ class Resolution(Evaluator):
     def suits(self, data: Any) -> bool:
         return data.kind == "image"
 
-    def trained(self, data: Any) -> Size:
-        return tuple(data.size)
-
     def protocol(self, data: Any) -> str:
         return f"all {len(data.test):,} test images, {data.preprocessing}"
 

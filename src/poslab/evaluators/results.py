@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-import os
 from collections.abc import Iterable
 from pathlib import Path
+
+from ..files import replacing
 
 COLUMNS = (
     "run", "checkpoint_sha", "model", "pos", "variant", "seed", "data", "train_size", "evaluator", "protocol",
@@ -58,12 +59,10 @@ class Results:
         # read again each time: what another evaluation into this report has finished meanwhile stays
         kept = [row for row in self.read() if key(row) not in replaced]
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        part = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with part.open("w", newline="", encoding="utf-8") as file:
+        with replacing(self.path) as part, part.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
             writer.writeheader()
             writer.writerows(kept + new)
-        os.replace(part, self.path)
 
     def final(self) -> tuple[set[Key], set[Key]]:
         """Keys that need no second measurement, and those of them that have numbers."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
 
+from ..files import replacing
 from .base import Measurement
 from .results import Key
 
@@ -25,11 +25,10 @@ class Samples:
         """Write it whole beside the old one and move it over; sums are kept as float32."""
         path = self.path(key)
         self.directory.mkdir(parents=True, exist_ok=True)
-        part = path.with_name(f".{path.stem}.{os.getpid()}.npz")
         totals = {f"total/{name}": total.astype(np.float32) for name, total in measured.totals.items()}
         own = {f"weight/{name}": weight for name, weight in measured.own_weights.items()}
-        np.savez_compressed(part, weights=measured.weights, clusters=measured.clusters, **totals, **own)
-        os.replace(part, path)
+        with replacing(path) as part, part.open("wb") as file:
+            np.savez_compressed(file, weights=measured.weights, clusters=measured.clusters, **totals, **own)
 
     def load(self, key: Key) -> Measurement | None:
         """None where it was never kept, or is damaged."""

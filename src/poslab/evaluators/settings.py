@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 # what may differ between two runs of one group without being an experiment of its own
@@ -14,18 +14,26 @@ IGNORED = (
 )  # fmt: skip
 
 
-def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
-    """{"model": {"dim": 64}} -> {"model.dim": "64"}, without what changes no result."""
-    flat: dict[str, str] = {}
+def leaves(config: Mapping[str, Any], leave_out: Container[str] = (), prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """{"model": {"dim": 64}} -> ("model.dim", 64), without the dotted keys in `leave_out` and what is below them."""
     for name, value in config.items():
         path = f"{prefix}{name}"
-        if path in IGNORED:
+        if path in leave_out:
             continue
         if isinstance(value, Mapping):
-            flat |= flatten(value, f"{path}.")
+            yield from leaves(value, leave_out, f"{path}.")
         else:
-            flat[path] = value if isinstance(value, str) else json.dumps(value)
-    return flat
+            yield path, value
+
+
+def text_of(value: Any) -> str:
+    """A value that can be compared and printed."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def flatten(config: Mapping[str, Any]) -> dict[str, str]:
+    """{"model": {"dim": 64}} -> {"model.dim": "64"}, without what changes no result."""
+    return {path: text_of(value) for path, value in leaves(config, IGNORED)}
 
 
 def differing(settings: Sequence[Mapping[str, str]], among: Iterable[str] = ()) -> list[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -60,15 +61,11 @@ class Shift(Evaluator):
         super().__init__(sizes, ratios, batch_size)
         if length is not None and length < 2:
             raise ValueError(f"evaluate.shift.length={length}: half of a window is scored, use 2 or more.")
-        if count < 1:
-            raise ValueError(f"evaluate.shift.count={count} counts something: use 1 or more.")
+        self.check_counts(count=count)
         self.length, self.count = length, count
 
     def suits(self, data: Any) -> bool:
         return data.kind == "image" or getattr(data, "separator", None) is not None
-
-    def trained(self, data: Any) -> Size:
-        return tuple(data.size) if data.kind == "image" else (data.context,)
 
     def reference(self, data: Any) -> Size:
         return (0,)
@@ -124,7 +121,7 @@ class Shift(Evaluator):
 
             index = part.of(len(data.test))
             totals = self.read(index, self.batch_size, answers)
-        return Measurement(totals, torch.ones(len(index)).double().numpy(), index.numpy())
+        return Measurement(totals, np.ones(len(index)), index.numpy())
 
     def _texts(self, model: nn.Module, data: Any, by: int, part: Part) -> Measurement:
         length = self.window(data)
@@ -145,7 +142,7 @@ class Shift(Evaluator):
 
             index = part.of(len(windows))
             totals = self.read(index, self.batch((length + by,), self.trained(data)), answers)
-        tokens = last * torch.ones(len(index)).double().numpy()
+        tokens = last * np.ones(len(index))
         return Measurement(totals, tokens, windows.document[index].numpy())
 
 

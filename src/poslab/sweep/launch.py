@@ -17,6 +17,7 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from ..cli import plain_configuration
 from ..cli.flags import parse_flags
 from ..errors import JobFailed
+from ..files import new_directory, shown
 from ..lock import held
 from ..training.plan import settle_length
 from .command import command, quoted
@@ -24,7 +25,7 @@ from .job import SKIPPED, Job
 from .pool import Pool, devices_of, visible_gpus
 from .run import run_jobs
 from .study import Study
-from .watch import Watch, print_table, shown
+from .watch import Watch, print_table
 
 
 class Sweep:
@@ -138,15 +139,3 @@ def key_of(override: str) -> str:
 
 def without(overrides: Sequence[str], key: str) -> list[str]:
     return [override for override in overrides if key_of(override) != key]
-
-
-def new_directory(sweeps: Path, name: str) -> Path:
-    """A directory of this name, or with -2, -3 where another sweep began in the same second."""
-    number = 1
-    while True:
-        directory = sweeps / (name if number == 1 else f"{name}-{number}")
-        try:
-            directory.mkdir(parents=True)
-            return directory
-        except FileExistsError:
-            number += 1

@@ -6,7 +6,6 @@ import getpass
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,7 @@ from ..errors import UsageError
 from ..run import Run
 from .job import COMPLETE, FAILED, INTERRUPTED, REPORT, RUNNING, WAITING, Job
 from .launch import Sweep
-from .run import STOPPING
+from .run import heard
 from .watch import Watch
 
 PAUSE = 2.0  # seconds between two looks at the queue
@@ -51,13 +50,11 @@ class SlurmSweep(Sweep):
             raise UsageError(
                 f"{self.directory}: jobs of this sweep are in the queue: wait, or scancel {' '.join(still)}."
             )
-        signals: list[int] = []
         heeded = 0
-        previous = {number: signal.signal(number, lambda got, _: signals.append(got)) for number in STOPPING}
-        waiting = {submit(self.directory, job, self.settings): job for job in jobs if job.status == WAITING}
-        record.write_text(json.dumps([*waiting]) + "\n")
-        began = time.monotonic()
-        try:
+        with heard() as signals:
+            waiting = {submit(self.directory, job, self.settings): job for job in jobs if job.status == WAITING}
+            record.write_text(json.dumps([*waiting]) + "\n")
+            began = time.monotonic()
             while waiting:
                 for _ in signals[heeded:]:  # they save and end; a second time kills
                     subprocess.run(["scancel", *(["--signal=KILL", "--full"] if heeded else []), *waiting], check=True)
@@ -79,9 +76,6 @@ class SlurmSweep(Sweep):
                     elif states[number] == "PENDING":
                         job.status = WAITING
                 watch.refresh()
-        finally:
-            for number, handler in previous.items():
-                signal.signal(number, handler)
         return signals[0] if signals else 0
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich import box
 from rich.console import Console, Group
@@ -14,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..evaluators.table import make_console
+from ..files import shown
 from .job import FAILED, RUNNING, Job, brief
 
 
@@ -88,9 +88,3 @@ def print_table(console: Console, jobs: Sequence[Job]) -> None:
         style = "" if job.done else "bold"
         table.add_row(*(Text(cell, style) for cell in (job.label, job.status, brief(job.metrics), seconds, str(place))))
     console.print(table, end="")
-
-
-def shown(path: Path) -> Path:
-    """How a person would write it: relative where it lies below the current directory."""
-    here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -7,7 +7,7 @@ from typing import Any
 
 import lightning as L
 
-from ..evaluators.base import WHOLE, Evaluator, Part, merge, size_word
+from ..evaluators.base import Evaluator, Measurement, Part, size_word
 from ..evaluators.measure import status_of
 from ..evaluators.processes import Processes
 from .sharding import FullyShardedStrategy
@@ -30,19 +30,17 @@ class Evaluation(L.Callback):
         if self._validations % self.every:
             return
         processes = Processes(module.device, Part(trainer.global_rank, trainer.world_size))
-        # a sharded model wants every process in every forward pass: each measures everything
-        sharded = isinstance(trainer.strategy, FullyShardedStrategy)
-        part = WHOLE if sharded else processes.part
+        if isinstance(trainer.strategy, FullyShardedStrategy):
+            processes = Processes(module.device)  # it wants every process in every forward pass: each measures all
         found: dict[str, float] = {}
         for evaluator, sizes in self.asked:
             for size in sizes:
                 try:
-                    answer: Any = evaluator.measure(module.model, self.data, size, part)
+                    answer: Measurement | str = evaluator.measure(module.model, self.data, size, processes.part)
                 except Exception as error:
                     answer = status_of(error)
-                answers = processes.gather(answer)
-                if not any(isinstance(each, str) for each in answers):
-                    whole = answers[0] if sharded else merge(answers)
+                whole = processes.combine(answer)
+                if isinstance(whole, Measurement):
                     place = f"{evaluator.name}/{size_word(size)}"
                     found |= {f"{place}/{name}": whole.value(name) for name in whole.totals if "@" not in name}
         for logger in trainer.loggers:

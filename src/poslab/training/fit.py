@@ -24,6 +24,7 @@ from ..data.text import describe
 from ..errors import Interrupted, UsageError
 from ..evaluators import EVALUATORS
 from ..evaluators.processes import Processes
+from ..files import shown
 from ..lock import held
 from . import run_directory
 from .checkpoints import Checkpoints
@@ -70,22 +71,22 @@ def fit(config: dict[str, Any]) -> Path:
     loaders = Loaders(data, training, min(config["evaluate"]["batch_size"], len(data.val)), config["workers"])
 
     directory = start.directory or run_directory.make(config)
-    busy = f"{run_directory.shown(directory)}: process {{process}} is training it; wait, or stop that one."
+    busy = f"{shown(directory)}: process {{process}} is training it; wait, or stop that one."
     with held(directory / LOCK, busy) if trainer.is_global_zero else nullcontext():
         _train(start, directory, trainer, task, loaders, [str(warning.message) for warning in warned])
     if trainer.is_global_zero:
         if config["hardware"].get("sharded"):
-            log.info(f"next:    python -m poslab.consolidate {run_directory.shown(directory)}, then eval.py")
+            log.info(f"next:    python -m poslab.consolidate {shown(directory)}, then eval.py")
         elif not config["evaluate"]["skip"]:
             _evaluate(directory, config, trainer.strategy.root_device)
-        log.info(f"run:     {run_directory.shown(directory)}")
+        log.info(f"run:     {shown(directory)}")
     return directory
 
 
 def _train(start: Start, directory: Path, trainer: L.Trainer, task: Any, loaders: Loaders, warned: list[str]) -> None:
     """Train `task` to its last step and keep the run directory true; `warned` is what its making had to say."""
     config, model, data, training = start.config, task.model, task.data, task.training_order
-    place, main = run_directory.shown(directory), trainer.is_global_zero
+    place, main = shown(directory), trainer.is_global_zero
     console = log_to(directory, main)
     record, checkpoints = Record(), Checkpoints(directory / "checkpoints")
     watch = Bar(console) if console.is_terminal else Lines()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..evaluators.settings import leaves, text_of
 from ..lock import is_held
 from ..run import Run
 
@@ -25,17 +25,9 @@ def identity(config: Mapping[str, Any]) -> dict[str, str]:
     `config` is the configuration of a run, or one that says how long to train as a run's does
     (`settle_length`).
     """
-    kept = {key: value for key, value in config.items() if key not in (*FREE, *NO_SETTING)}
     words = {group: config["choices"][group] for group in ("model", "pos", "data")}
-    return words | dict(leaves(kept)) | {"hardware.precision": json.dumps(config["hardware"]["precision"])}
-
-
-def leaves(node: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
-    for key, value in node.items():
-        if isinstance(value, Mapping):
-            yield from leaves(value, f"{prefix}{key}.")
-        else:
-            yield prefix + key, value if isinstance(value, str) else json.dumps(same_numbers(value))
+    kept = {path: text_of(same_numbers(value)) for path, value in leaves(config, (*FREE, *NO_SETTING))}
+    return words | kept | {"hardware.precision": text_of(config["hardware"]["precision"])}
 
 
 def same_numbers(value: Any) -> Any:

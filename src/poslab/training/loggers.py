@@ -8,6 +8,8 @@ from netrc import NetrcParseError, netrc
 from pathlib import Path
 from typing import Any
 
+from ..evaluators.settings import leaves
+
 log = logging.getLogger("poslab")
 
 
@@ -35,15 +37,11 @@ def wandb_logger(options: dict[str, Any], directory: Path, config: dict[str, Any
     )
 
 
-def flat(config: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+def flat(config: dict[str, Any]) -> dict[str, Any]:
     """{"optim": {"lr": 1}} -> {"optim.lr": 1}, without what is no setting."""
-    leaves: dict[str, Any] = {}
-    for name, value in config.items():
-        if isinstance(value, dict):
-            leaves |= flat(value, f"{prefix}{name}.") if name != "choices" else {}
-        elif name not in ("overrides", "multirun", "_target_", "_partial_"):
-            leaves[prefix + name] = value
-    return leaves
+    ours = ("_target_", "_partial_")
+    found = leaves(config, ("choices", "overrides", "multirun"))
+    return {path: value for path, value in found if path.rpartition(".")[2] not in ours}
 
 
 def _has_key() -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import os
 import time
 from pathlib import Path
 from statistics import median
@@ -12,6 +11,8 @@ from typing import Any
 import lightning as L
 from lightning.pytorch.loggers.logger import Logger
 from lightning.pytorch.utilities.rank_zero import rank_zero_only
+
+from ..files import replacing
 
 
 class MetricsFile(Logger):
@@ -60,12 +61,10 @@ class MetricsFile(Logger):
     @rank_zero_only
     def save(self) -> None:
         if self._written < 0:  # new columns: rewrite, so that an interrupted write leaves the old file
-            temporary = self.path.with_suffix(".tmp")
-            with temporary.open("w", newline="") as file:
+            with replacing(self.path) as part, part.open("w", newline="") as file:
                 writer = csv.DictWriter(file, self._columns)
                 writer.writeheader()
                 writer.writerows(self._rows)
-            os.replace(temporary, self.path)
         elif self._written < len(self._rows):
             with self.path.open("a", newline="") as file:
                 csv.DictWriter(file, self._columns).writerows(self._rows[self._written :])

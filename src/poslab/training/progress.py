@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Column
 
+from ..files import write
 from ..sweep.job import REPORT, brief
-from .run_directory import write
 
 __all__ = ["REPORT", "Bar", "Lines", "Report"]
 

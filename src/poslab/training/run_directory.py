@@ -17,6 +17,7 @@ import torch
 import yaml
 
 from ..device import device_name
+from ..files import new_directory, write
 from .launched import launched
 
 AGREED = "POSLAB_RUN_DIRECTORY"  # the directory that rank 0 made, for the processes it starts
@@ -53,33 +54,11 @@ def shared(directory: Path) -> Iterator[None]:
 def _make_new(config: dict[str, Any]) -> Path:
     words = [config["choices"][group] for group in ("model", "pos", "data")]
     name = "_".join([time.strftime("%Y%m%d-%H%M%S"), *words, f"s{config['seed']}"])
-    parent = Path(config["runs"]).absolute()
-    parent.mkdir(parents=True, exist_ok=True)
-    number = 1
-    while True:
-        directory = parent / (name if number == 1 else f"{name}-{number}")
-        try:
-            directory.mkdir()
-            break
-        except FileExistsError:
-            number += 1
+    directory = new_directory(Path(config["runs"]).absolute(), name)
     (directory / "checkpoints").mkdir()
     recorded = {key: value for key, value in config.items() if key not in ("overrides", "multirun", "trust")}
     write(directory / "config.yaml", yaml.safe_dump(recorded, sort_keys=False))
     return directory
-
-
-def shown(directory: Path) -> Path:
-    """How a person would write it: relative where it lies below the current directory."""
-    here = Path.cwd()
-    return directory.relative_to(here) if directory.is_relative_to(here) else directory
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file as a whole."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_text(text)
-    os.replace(temporary, path)
 
 
 class Summary:

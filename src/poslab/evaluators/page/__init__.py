@@ -6,7 +6,6 @@ is what report.md says too, and every row behind it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -15,10 +14,11 @@ from pathlib import Path
 from jinja2 import Environment, StrictUndefined
 from plotly.offline import get_plotlyjs
 
+from ...files import write
 from ..base import Evaluator
 from ..groups import Group
 from ..published import Published
-from ..report import CROSS, Provenance, Section, footnote, uncertainty
+from ..report import CROSS, RUN, Provenance, Section, footnote, uncertainty
 from ..results import COLUMNS
 from .beside import beside
 from .canvas import Chart
@@ -67,16 +67,11 @@ def write_page(
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     pen = Pen(sections, style, published)
     groups = [[pen.panels(section, number) for number in range(len(section.groups))] for section in sections]
-    runs = [
-        (each.run, each.model, each.pos, each.data, each.train_size, each.seed, made.states.get(each.run, ""))
-        for each in made.subjects
-    ]
     rows = [["" if row[name] == "nan" else row[name] for name in SHOWN] for each in made.subjects for row in each.rows]
     page = environment.from_string(read("page.html")).render(
         title=title,
         made=made,
-        protocols=list(dict.fromkeys(each.identity for each in made.subjects)),
-        runs=list(dict.fromkeys(runs)),
+        about_a_run=RUN,
         cross=CROSS if sum(map(len, groups)) > 1 else "",
         sections=list(zip(sections, groups, strict=True)),
         uncertainty=uncertainty,
@@ -84,9 +79,7 @@ def write_page(
         style=read("page.css"),
         scripts=[get_plotlyjs(), read("page.js"), read("table.js")],
     )
-    part = path.with_name(f".{path.name}.{os.getpid()}")
-    part.write_text(page, encoding="utf-8")
-    os.replace(part, path)
+    write(path, page)
 
 
 @dataclass(frozen=True)
@@ -126,7 +119,7 @@ class Pen:
         )
 
     def differences(self, group: Group, name: str) -> Figure | None:
-        sizes = [size for size in group.sizes if any((line.label, size) in group.differences for line in group.lines)]
+        sizes = group.compared_sizes
         if not sizes:
             return None
         chosen = group.reference if group.reference in sizes else sizes[0]

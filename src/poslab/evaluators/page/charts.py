@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..base import Evaluator
-from ..figures import INK, caption, chance, curve, place, scale, shape, wide
+from ..figures import INK, by_shape, caption, chance, curve, place, scale, wide
 from ..groups import Group
 from ..lines import Line
 from .canvas import Chart, Numbers, add_line, add_points, blank, fit_values, hover, looks, mark, numbers_of
@@ -20,9 +20,7 @@ MISSING = "#E8E8E8"
 def curves(group: Group, evaluator: type[Evaluator], style: Sequence[str]) -> Chart:
     """The metric against size, a line and its band an encoding; sizes of another shape are points beside the lines."""
     figure = blank(group.metric.label, evaluator.axis)
-    its_shape = shape(group.reference)
-    on_line = [size for size in group.sizes if shape(size) == its_shape]
-    other = [size for size in group.sizes if shape(size) != its_shape]
+    on_line, other = by_shape(group)
 
     def x(sizes: Sequence[str]) -> np.ndarray:
         places = np.array([place(size) for size in sizes])
