@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,6 +81,28 @@ def test_evaluation_while_it_trains(tmp_path: Path) -> None:
     assert len(report) == 8  # two sizes, four metrics: of the moving average, as the checkpoint
     for row in report:
         assert float(last[f"recall/{row['size']}/{row['metric']}"]) == pytest.approx(float(row["value"]), abs=1e-6)
+
+
+def test_a_signal_is_not_lost_while_ranks_wait_for_each_other() -> None:
+    def reduce(signum: torch.Tensor, reduce_op: str) -> torch.Tensor:
+        if strategy.signals:
+            interrupt._note(strategy.signals.pop(), None)
+        return signum
+
+    strategy = SimpleNamespace(reduce=reduce, signals=[15])
+    trainer: Any = SimpleNamespace(accumulate_grad_batches=1, world_size=2, strategy=strategy)
+    module = SimpleNamespace(device="cpu")
+    saved: list[Any] = []
+    interrupt = Interrupt(SimpleNamespace(save=saved.append))  # type: ignore[arg-type]
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        interrupt.on_train_batch_end(trainer, module, None, None, 0)
+        assert not saved
+        with pytest.raises(Interrupted, match="SIGTERM"):
+            interrupt.on_train_batch_end(trainer, module, None, None, 1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert saved == [trainer]
 
 
 def test_a_checkpoint_opens_without_poslab(tmp_path: Path) -> None:

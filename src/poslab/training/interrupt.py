@@ -43,15 +43,16 @@ class Interrupt(L.Callback):
     def on_train_batch_end(self, trainer: L.Trainer, module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         if (batch_idx + 1) % trainer.accumulate_grad_batches:
             return
+        signum = self.signum  # a signal that comes from here on, as the ranks wait for each other, is the next step's
         if trainer.world_size > 1:  # ranks hear of a signal at different steps: they stop at the same one
-            self.signum = int(trainer.strategy.reduce(torch.tensor(self.signum, device=module.device), reduce_op="max"))
-        if self.signum:
+            signum = int(trainer.strategy.reduce(torch.tensor(signum, device=module.device), reduce_op="max"))
+        if signum:
             self.checkpoints.save(trainer)
-            if self.signum in START_AGAIN:
+            if signum in START_AGAIN:
                 if trainer.is_global_zero:
                     requeue()
                 trainer.strategy.barrier()  # a rank that leaves before would end the job
-            raise Interrupted(self.signum)
+            raise Interrupted(signum)
 
     def teardown(self, trainer: L.Trainer, module: Any, stage: str) -> None:
         for signum, handler in self._previous.items():
