@@ -207,7 +207,7 @@ def check_sweep(setting: Setting, base: Composed, multirun: bool, adaptive: bool
         fix = f", or write {key}={shown(setting.values)} for one list" if lists else ""
         raise UsageError(f"{typed}: several values are a sweep; add -m to run one job for each{fix}.")
     if setting.parsed.value_type is ValueType.INTERVAL_SWEEP and not adaptive:
-        raise UsageError(f"{typed}: an interval cannot be enumerated; write range(start,stop,step) or a,b,c.")
+        raise UsageError(f"{typed}: an interval is searched, not listed: add -m hydra/sweeper=search, or write a,b,c.")
 
 
 def matters(group: str, values: list[Setting]) -> bool:

@@ -45,8 +45,11 @@ class Sweep:
         sweeps = Path(config.runs).absolute() / "sweeps"
         self.directory = sweeps / config.sweep if config.sweep else new_directory(sweeps, self.started)
 
-    def launch(self, overrides: Sequence[Sequence[str]], first: int) -> list[JobReturn]:
-        """Run a job for each list of overrides; raises SystemExit after a signal."""
+    def launch(self, overrides: Sequence[Sequence[str]], first: int, alone: bool = True) -> list[JobReturn]:
+        """Run a job for each list of overrides; raises SystemExit after a signal.
+
+        `alone`: these are all, to be counted at the start and listed at the end.
+        """
         (self.directory / "logs").mkdir(parents=True, exist_ok=True)
         place = shown(self.directory)
         busy = f"{place}: process {{process}} is running this sweep; wait for it, or choose another sweep=NAME."
@@ -56,8 +59,11 @@ class Sweep:
             jobs = self.jobs(overrides, first)
             with Watch(jobs) as watch:
                 skipped = sum(job.done for job in jobs)
-                watch.say(f"{len(jobs)} jobs{f', {skipped} complete before' if skipped else ''}, in {place}")
+                if alone:
+                    watch.say(f"{len(jobs)} jobs{f', {skipped} complete before' if skipped else ''}, in {place}")
                 signum = self.run(jobs, watch)
+        if not (alone or signum):
+            return [returned(job, words) for job, words in zip(jobs, overrides)]
         print_table(watch.console, jobs)
         if any(job.done and job.directory for job in jobs) and not self.config.debug:
             watch.say(f"compare: python eval.py runs='{place}/*'")
