@@ -16,7 +16,7 @@ from poslab.data.copy import Copy
 from poslab.data.digits import Digits
 from poslab.data.images import ImageSplit
 from poslab.data.text import IGNORE, ByteText, Windows
-from poslab.evaluators import Blocks, Length, Recall, Resolution
+from poslab.evaluators import Blocks, Length, Recall, Resolution, Shift
 from poslab.evaluators.base import Part, merge, size_ratio, size_word
 from poslab.evaluators.blocks import position_buckets
 from poslab.evaluators.groups import make_groups
@@ -142,6 +142,27 @@ def test_every_image_counts_once() -> None:
     with torch.no_grad():
         right = (model(data.prepare(data.test.images)).argmax(-1) == data.test.labels).sum()
     assert len(measured) == 360 and measured.totals["accuracy"].sum() == right
+
+
+def test_some_of_the_images_are_those_of_all() -> None:
+    """Evenly from the first to the last, each with the answer it has among all; two processes share them."""
+    data = Digits()
+    model = randomised(
+        ViT(image_size=8, patch_size=4, channels=1, classes=10, pos=partial(RoPE2d), dim=16, heads=2, depth=1)
+    )
+    for kind, size in ((Resolution, (8, 8)), (Shift, (1,))):
+        everything, evaluator = kind(), kind(images=50)
+        every, some = everything.measure(model, data, size), evaluator.measure(model, data, size)
+        assert len(some) == 50 and some.clusters[[0, -1]].tolist() == [0, 359] and len(set(some.clusters)) == 50
+        assert set(np.diff(some.clusters)) == {7, 8}
+        for name, total in some.totals.items():
+            assert total == pytest.approx(every.totals[name][some.clusters], abs=1e-6)
+        halves = [evaluator.measure(model, data, size, Part(rank, 2)) for rank in range(2)]
+        assert merge(halves).value("loss") == pytest.approx(some.value("loss"), abs=1e-6)
+        assert "50 of 360 test images" in evaluator.protocol(data)
+        assert "all 360 test images" in everything.protocol(data) and "all 360" in kind(images=999).protocol(data)
+        with pytest.raises(ValueError, match="images=0 counts something"):
+            kind(images=0)
 
 
 def test_two_processes_count_everything_once() -> None:

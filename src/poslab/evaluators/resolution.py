@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from ..positions import NotDefined
 from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
+from .pictures import chosen, counted
 
 
 class Resolution(Evaluator):
@@ -17,6 +19,9 @@ class Resolution(Evaluator):
 
     Top-1 and top-5 accuracy and cross-entropy in nats. The patch stays as it is, so another size is another
     grid of patches; one that the patch does not divide is not defined.
+
+    Args:
+        images: test images, spread evenly over the split; None: all.
     """
 
     name = "resolution"
@@ -29,11 +34,18 @@ class Resolution(Evaluator):
         "loss": Metric("loss, nats", higher_is_better=False),
     }
 
+    def __init__(
+        self, sizes: Any = None, ratios: Sequence[float] = (), images: int | None = None, batch_size: int = 250
+    ) -> None:
+        super().__init__(sizes, ratios, batch_size)
+        self.check_counts(images=images)
+        self.images = images
+
     def suits(self, data: Any) -> bool:
         return data.kind == "image"
 
     def protocol(self, data: Any) -> str:
-        return f"all {len(data.test):,} test images, {data.preprocessing}"
+        return f"{counted(data, self.images)}, {data.preprocessing}"
 
     def clusters(self, data: Any) -> str:
         return "images"
@@ -51,7 +63,8 @@ class Resolution(Evaluator):
                 loss = F.cross_entropy(logits, labels, reduction="none")
                 return {"accuracy": best[:, 0], "top5": best.any(1), "loss": loss}
 
-            index = part.of(len(data.test))
+            index = chosen(data, self.images)
+            index = index[part.of(len(index))]
             totals = self.read(index, self.batch(size, self.trained(data)), answers)
         if data.classes <= 5:
             del totals["top5"]  # always right

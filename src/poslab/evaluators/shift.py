@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from ..positions import NotDefined
 from .base import WHOLE, Evaluation, Evaluator, Measurement, Metric, Part, Size
+from .pictures import chosen, counted
 
 
 class Shift(Evaluator):
@@ -36,6 +37,7 @@ class Shift(Evaluator):
         ratios: factors of a patch (its rows), or of the trained length.
         length: tokens of a window; None: half of the trained length, which leaves a learned table room.
         count: windows.
+        images: test images, spread evenly over the split; None: all.
     """
 
     name = "shift"
@@ -56,13 +58,14 @@ class Shift(Evaluator):
         ratios: Sequence[float] = (),
         length: int | None = None,
         count: int = 250,
+        images: int | None = None,
         batch_size: int = 250,
     ) -> None:
         super().__init__(sizes, ratios, batch_size)
         if length is not None and length < 2:
             raise ValueError(f"evaluate.shift.length={length}: half of a window is scored, use 2 or more.")
-        self.check_counts(count=count)
-        self.length, self.count = length, count
+        self.check_counts(count=count, images=images)
+        self.length, self.count, self.images = length, count, images
 
     def suits(self, data: Any) -> bool:
         return data.kind == "image" or getattr(data, "separator", None) is not None
@@ -90,7 +93,7 @@ class Shift(Evaluator):
         if data.kind == "image":
             sides = "x".join(map(str, data.size))
             return (
-                f"all {len(data.test):,} test images at {sides}, moved up, down, left and right (averaged), "
+                f"{counted(data, self.images)} at {sides}, moved up, down, left and right (averaged), "
                 f"black where nothing came in; {data.preprocessing}"
             )
         return (
@@ -119,7 +122,8 @@ class Shift(Evaluator):
                 means = {"consistency": answer == unmoved, "accuracy": right, "loss": loss}
                 return {name: each.double().mean(0) for name, each in means.items()}
 
-            index = part.of(len(data.test))
+            index = chosen(data, self.images)
+            index = index[part.of(len(index))]
             totals = self.read(index, self.batch_size, answers)
         return Measurement(totals, np.ones(len(index)), index.numpy())
 
