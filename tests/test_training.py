@@ -222,9 +222,10 @@ def test_two_processes_train_as_one(tmp_path: Path, strategy: str) -> None:
         "hardware.devices=2",
     ]
     script = Path(__file__).parents[1] / "train.py"
-    command = [sys.executable, str(script), *words, f"runs={tmp_path}/two"]
+    command = [sys.executable, str(script), *words, f"runs={tmp_path}/two", "logger=wandb", "logger.wandb.mode=offline"]
     subprocess.run(command, check=True, timeout=300)
     (double,) = (tmp_path / "two").iterdir()  # one directory for both
+    assert len(list(double.glob("wandb/offline-run-*"))) == 1  # and one record
     one, two = (poslab.load_run(directory).summary["last"]["loss"] for directory in (single, double))
     assert abs(one - two) < 1e-5
     if strategy == "ddp":

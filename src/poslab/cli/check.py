@@ -15,7 +15,7 @@ from ..errors import UsageError
 from .configs import Composed, Configs, documented_words
 from .kinds import complaint, kind_of, shown
 
-LISTS = ("evaluate",)  # groups of which several words can be taken together
+LISTS = ("evaluate", "logger")  # groups of which several words can be taken together
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ..evaluators.report import Section
 from ..evaluators.results import Results
 from ..evaluators.samples import Samples
 from ..evaluators.table import make_console, print_section, progress
+from ..trackers import check_report, chosen, send_report
 from .jobs import encoding, prepare
 from .launch import launch
 from .runs import find_runs, report_name, words_of
@@ -39,7 +40,8 @@ def compare(
     """Measure what is missing of all runs in `config["runs"]`, write the report, print its tables.
 
     Args:
-        config: the keys of configs/eval.yaml: runs, report, reports, baseline, published, variants, evaluate, hardware.
+        config: the keys of configs/eval.yaml: runs, report, reports, baseline, published, variants, evaluate,
+            hardware, logger.
         processes: those that measure together, where they run already; None starts them.
         quiet: print nothing.
         command: how the report says it was made; None is the command line of this process.
@@ -49,8 +51,9 @@ def compare(
     report.md shows the runs of this call, at all sizes measured under the protocol of this call.
     Raises UsageError where nothing can be measured; a size that fails is a row that says so.
     """
-    options = config["evaluate"]
+    options, trackers = config["evaluate"], config.get("logger") or {}
     check_options(options)
+    check_report(trackers)
     runs, notes = find_runs(config["runs"])
     processes = processes or launch(config["hardware"])
     quiet = quiet or not processes.main
@@ -81,6 +84,8 @@ def compare(
         sections = write(directory, jobs, results.read(), comparison, options, notes, command, page, published)
         if not quiet:
             show(console, directory, sections, PAGE if page else "report.md")
+        if chosen(trackers):
+            console.print(Text(send_report(config, directory)), soft_wrap=True)
     processes.agree(None)  # nobody leaves before the report is there
     return directory
 

@@ -8,13 +8,13 @@ import shutil
 import tempfile
 import warnings
 from contextlib import nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
 from lightning.pytorch.callbacks import EMAWeightAveraging
+from rich.console import Console
 
 from ..build import build_data, build_model, instantiate
 from ..comparison import check_options, compare
@@ -26,6 +26,7 @@ from ..evaluators import EVALUATORS
 from ..evaluators.processes import Processes
 from ..files import shown
 from ..lock import held
+from ..trackers import check_installed, tracking
 from . import run_directory
 from .checkpoints import Checkpoints
 from .console import log_to, quiet
@@ -33,11 +34,11 @@ from .evaluation import Evaluation
 from .hardware import trainer_arguments
 from .identity import LOCK
 from .interrupt import Interrupt
-from .loggers import finish_wandb, wandb_logger
 from .metrics import MetricsFile, Record
 from .plan import plan
 from .progress import REPORT, Bar, Lines, Report
 from .start import Start, begin, from_run
+from .utilisation import ideal_seconds
 
 log = logging.getLogger("poslab")
 
@@ -73,31 +74,42 @@ def fit(config: dict[str, Any]) -> Path:
     directory = start.directory or run_directory.make(config)
     busy = f"{shown(directory)}: process {{process}} is training it; wait, or stop that one."
     with held(directory / LOCK, busy) if trainer.is_global_zero else nullcontext():
-        _train(start, directory, trainer, task, loaders, [str(warning.message) for warning in warned])
-    if trainer.is_global_zero:
-        if config["hardware"].get("sharded"):
-            log.info(f"next:    python -m poslab.consolidate {shown(directory)}, then eval.py")
-        elif not config["evaluate"]["skip"]:
-            _evaluate(directory, config, trainer.strategy.root_device)
-        log.info(f"run:     {shown(directory)}")
+        console = log_to(directory, trainer.is_global_zero)
+        with tracking(config, directory, trainer.is_global_zero) as trackers:
+            _train(start, directory, trainer, task, loaders, console, trackers, [str(each.message) for each in warned])
+            if trainer.is_global_zero:
+                if config["hardware"].get("sharded"):
+                    log.info(f"next:    python -m poslab.consolidate {shown(directory)}, then eval.py")
+                elif not config["evaluate"]["skip"]:
+                    report = _evaluate(directory, config, trainer.strategy.root_device)
+                    for tracker in trackers:
+                        tracker.report(report)
+                log.info(f"run:     {shown(directory)}")
     return directory
 
 
-def _train(start: Start, directory: Path, trainer: L.Trainer, task: Any, loaders: Loaders, warned: list[str]) -> None:
+def _train(
+    start: Start,
+    directory: Path,
+    trainer: L.Trainer,
+    task: Any,
+    loaders: Loaders,
+    console: Console,
+    trackers: list[Any],
+    warned: list[str],
+) -> None:
     """Train `task` to its last step and keep the run directory true; `warned` is what its making had to say."""
     config, model, data, training = start.config, task.model, task.data, task.training_order
     place, main = shown(directory), trainer.is_global_zero
-    console = log_to(directory, main)
-    record, checkpoints = Record(), Checkpoints(directory / "checkpoints")
+    ideal = ideal_seconds(model, data, trainer.strategy.root_device, str(trainer.precision), trainer.world_size)
+    record, checkpoints = Record(config["logger"]["every"], ideal), Checkpoints(directory / "checkpoints")
     watch = Bar(console) if console.is_terminal else Lines()
     trainer.callbacks += [record, checkpoints, Interrupt(checkpoints), watch]  # type: ignore[attr-defined]
     if config["evaluate_every"]:
         trainer.callbacks.insert(0, _evaluation(config, data))  # type: ignore[attr-defined]
     if main and REPORT in os.environ:
         trainer.callbacks.append(Report(Path(os.environ[REPORT]), directory))  # type: ignore[attr-defined]
-    trainer.loggers = [MetricsFile(directory, training.steps_per_epoch, start.step)]
-    if config["logger"]["wandb"]:
-        trainer.loggers.append(wandb_logger(config["logger"]["wandb"], directory, config))
+    trainer.loggers = [MetricsFile(directory, training.steps_per_epoch, start.step), *trackers]
     trainer.fit_loop.epoch_loop.max_steps = training.steps
     trainer.accumulate_grad_batches = training.accumulate
     every = config["validate_every"] or training.steps_per_epoch
@@ -118,15 +130,15 @@ def _train(start: Start, directory: Path, trainer: L.Trainer, task: Any, loaders
         going_on = f", going on after step {start.step:,}" if start.step else ""
         log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {place}")
 
-    status, code = "failed", 1
+    status = "failed"
     try:
         with run_directory.shared(directory):
             trainer.fit(task, datamodule=loaders, ckpt_path=start.checkpoint, weights_only=True)
         if trainer.global_step != training.steps:
             raise RuntimeError(f"Training ended after step {trainer.global_step} of {training.steps}.")
-        status, code = "complete", 0
-    except Interrupted as stop:
-        status, code = "interrupted", stop.code
+        status = "complete"
+    except Interrupted:
+        status = "interrupted"
         raise
     finally:
         if main:
@@ -136,8 +148,6 @@ def _train(start: Start, directory: Path, trainer: L.Trainer, task: Any, loaders
                 log.info(f"stopped after step {trainer.global_step:,}, saved; python train.py resume={place} goes on")
             if status == "complete":
                 checkpoints.complete()
-        if config["logger"]["wandb"]:
-            finish_wandb(code)
 
 
 def _trainer(config: dict[str, Any]) -> L.Trainer:
@@ -150,8 +160,7 @@ def _trainer(config: dict[str, Any]) -> L.Trainer:
         callbacks.append(EMAWeightAveraging(decay=config["optim"]["ema"]))
     if not config["evaluate"]["skip"] or config["evaluate_every"]:
         check_options(config["evaluate"] | {"skip": False})  # now, not after hours of training
-    if config["logger"]["wandb"] and find_spec("wandb") is None:
-        raise UsageError("logger=wandb needs the wandb package: pip install -e '.[wandb]'.")
+    check_installed(config["logger"])
     trainer = L.Trainer(
         **arguments,
         callbacks=callbacks,
@@ -180,10 +189,10 @@ def _evaluation(config: dict[str, Any], data: Any) -> Evaluation:
     return Evaluation([each for each in evaluators if each.suits(data)], data, config["evaluate_every"], patch)
 
 
-def _evaluate(directory: Path, config: dict[str, Any], device: torch.device) -> None:
-    """What `eval.py runs=<this run>` does, without its page."""
+def _evaluate(directory: Path, config: dict[str, Any], device: torch.device) -> Path:
+    """What `eval.py runs=<this run>` does, without its page; returns the directory of the report."""
     asked = {"runs": str(directory), "reports": config["reports"], "evaluate": config["evaluate"]}
-    compare(asked, Processes(device), page=False)  # a sweep of sixty runs would leave 300 MB of pages
+    return compare(asked, Processes(device), page=False)  # a sweep of sixty runs would leave 300 MB of pages
 
 
 def _debug(config: dict[str, Any]) -> Path:
@@ -202,7 +211,14 @@ def _debug(config: dict[str, Any]) -> Path:
     try:
         return fit(
             config
-            | {"debug": False, "runs": str(runs), "reports": str(runs), "evaluate": evaluate, "hardware": hardware}
+            | {
+                "debug": False,
+                "logger": {"every": 1},
+                "runs": str(runs),
+                "reports": str(runs),
+                "evaluate": evaluate,
+                "hardware": hardware,
+            }
             | steps
         )
     finally:

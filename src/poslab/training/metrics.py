@@ -79,10 +79,11 @@ class Record(L.Callback):
     """Sends loss, learning rate, gradient norm and throughput to the loggers every `every` steps, and validations.
 
     Values stay on the device between two records, so that recording costs nothing in the other steps.
+    With `ideal`, the seconds a sample takes at the peak of the devices, it also says what share of the peak is used.
     """
 
-    def __init__(self, every: int = 50) -> None:
-        self.every = every
+    def __init__(self, every: int = 50, ideal: float | None = None) -> None:
+        self.every, self.ideal = every, ideal
         self._since: tuple[float, int] | None = None
         self._rates: list[float] = []
 
@@ -109,6 +110,8 @@ class Record(L.Callback):
             if samples:
                 self._rates.append(samples / (now - self._since[0]))
                 metrics["train/samples_per_second"] = self._rates[-1]
+                if self.ideal:
+                    metrics["train/mfu"] = self._rates[-1] * self.ideal
             self._log(trainer, metrics)
             self._since = (now, step)
 
