@@ -41,14 +41,15 @@ def generate(options: argparse.Namespace) -> str:
     model = run.load_model(options.checkpoint)
     if not isinstance(model, GPT):
         raise UsageError(f"{run.directory} is a {run.choices['model']}, and only a GPT writes text.")
-    prompt = run.data.encode(options.prompt)
+    prompts = run.prompts
+    prompt = prompts.encode(options.prompt)
     if not prompt:
         raise UsageError("The prompt is empty: give at least one character to go on from.")
     generator = torch.Generator().manual_seed(options.seed)
     tokens = model.generate(
         torch.tensor([prompt]), options.tokens, options.temperature, options.top_k, generator=generator
     )
-    return run.data.decode(tokens[0].tolist())
+    return prompts.decode(tokens[0].tolist())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,14 +35,38 @@ def held(path: Path, busy: str) -> Iterator[None]:
         except BlockingIOError:
             file.seek(0)
             raise UsageError(busy.format(process=file.read())) from None
-        file.truncate(0)
-        file.write(str(os.getpid()))
-        file.flush()
-        _held.append(file)
-        try:
+        with _signed(file):
             yield
-        finally:
-            _held.remove(file)
+
+
+@contextmanager
+def in_turn(path: Path, waits: str) -> Iterator[None]:
+    """Hold the lock file `path` as long as the block lasts, after whoever holds it now.
+
+    `waits` is what is said, with its number, where that is another process.
+    """
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            print(f"{waits} (process {file.read()})", file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with _signed(file):
+            yield
+
+
+@contextmanager
+def _signed(file: IO[str]) -> Iterator[None]:
+    """Say in a lock file who holds it, and let children forget it."""
+    file.truncate(0)
+    file.write(str(os.getpid()))
+    file.flush()
+    _held.append(file)
+    try:
+        yield
+    finally:
+        _held.remove(file)
 
 
 def is_held(path: Path) -> bool:

@@ -16,6 +16,8 @@ import yaml
 from torch import nn
 
 from .build import build_data, build_model
+from .data.tokenizer import load_tokenizer
+from .data.tokens import Prompts
 from .errors import UsageError
 
 
@@ -58,7 +60,19 @@ class Run:
 
     @cached_property
     def data(self) -> Any:
-        return build_data(self.config)
+        kept = self._tokenizer
+        return build_data(self.config | {"data": self.config["data"] | ({"tokenizer": str(kept)} if kept else {})})
+
+    @property
+    def prompts(self) -> Any:
+        """What turns text into tokens and back: the data, or a tokenizer that the run kept, which needs no data."""
+        kept = self._tokenizer
+        return Prompts(load_tokenizer(str(kept)), self.config["data"]["context"]) if kept else self.data
+
+    @property
+    def _tokenizer(self) -> Path | None:
+        path = self.directory / "tokenizer.json"
+        return path if path.exists() else None
 
     def with_config(self, config: dict[str, Any]) -> Run:
         """The same run and data under another configuration."""
@@ -70,7 +84,7 @@ class Run:
         """The trained model, ready to evaluate. A checkpoint is read as data: nothing in it can run."""
         with warnings.catch_warnings():  # whatever there is to warn of was said when it was trained
             warnings.simplefilter("ignore")
-            model = build_model(self.config, self.data)
+            model = build_model(self.config, self.prompts)
         model.load_state_dict(model_weights(self.checkpoint(which)))
         return model.to(device).eval()
 

@@ -77,6 +77,7 @@ KINDS: dict[str, Kind] = {
     "data.std": list_of(NUMBER, 3),
     "data.config": WORD | NULL,
     "data.revision": WORD | NULL,
+    "data.cache": WORD | NULL,
     "pos.clamp_len": INTEGER | NULL,
     "pos.span": INTEGER | NULL,
     "pos.log_buckets": INTEGER | NULL,
@@ -120,7 +121,8 @@ KINDS: dict[str, Kind] = {
 # what a ??? waits for
 REQUIRED: dict[str, Kind] = {
     "pos.scaling.long": list_of(NUMBER),
-    "data.name": Kind(("OWNER/NAME on the Hub", "a folder of parquet files"), WORD.accepts, "uoft-cs/cifar10"),
+    "data.name": Kind(("OWNER/NAME on the Hub", "a folder of parquet files"), WORD.accepts, "OWNER/NAME"),
+    "data.folder": Kind(("a folder", "a file"), WORD.accepts, "FOLDER"),
     "data.root": Kind(("a folder",), WORD.accepts, "FOLDER"),
     "runs": Kind(("a run directory", "a quoted glob", "a list of them"), (WORD | list_of(WORD)).accepts, "'runs/*'"),
 }
@@ -129,6 +131,7 @@ LEAST: dict[str, int] = {
     "seed": 0,
     "workers": 0,
     "hardware.num_nodes": 1,
+    "data.vocab": 257,  # every byte, and the separator
     "evaluate.batch_size": 1,
     "evaluate.resolution.sizes": 1,
     "evaluate.length.sizes": 1,
@@ -150,6 +153,7 @@ LEAST: dict[str, int] = {
         "data.size",
         "data.limit",
         "data.validate",
+        "data.processes",
     ),
     1,
 )

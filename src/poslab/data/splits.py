@@ -1,7 +1,8 @@
-"""Which samples of a labelled set train and which validate: a function of their order, never of chance."""
+"""Which samples train and which are held out: a function of their order, name or content, never of chance."""
 
 from __future__ import annotations
 
+from hashlib import sha256
 from itertools import pairwise
 
 import numpy as np
@@ -50,3 +51,14 @@ def check_labels(labels: np.ndarray, classes: int, source: str) -> None:
         raise ValueError(
             f"{source} has labels such as {wrong[0]}, and there are {classes} classes: 0 ... {classes - 1}."
         )
+
+
+def place(name: bytes) -> float:
+    """In [0, 1), from a name or a content alone: what is below a share of it belongs to that split, everywhere."""
+    return int.from_bytes(sha256(name).digest()[:4], "big") / 2**32
+
+
+def split_of(name: bytes, held_out: float = 0.05) -> str:
+    """Train, val or test: the last two have a share of `held_out` each."""
+    at = place(name)
+    return "train" if at < 1 - 2 * held_out else "val" if at < 1 - held_out else "test"

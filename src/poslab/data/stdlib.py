@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import sysconfig
 from pathlib import Path
 
+from .splits import split_of
 from .text import ByteText
 
 EXCLUDED = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
@@ -27,16 +27,10 @@ class Stdlib(ByteText):
             if EXCLUDED.isdisjoint(name.parts) and path.is_file():
                 content = path.read_bytes().replace(b"\r\n", b"\n")
                 if content:
-                    documents[split_of(name.as_posix())].append(content)
+                    documents[split_of(name.as_posix().encode())].append(content)
         if sum(map(len, documents["train"])) < 1_000_000:
             raise FileNotFoundError(
                 f"data=stdlib reads the standard library's source, and {root} holds less than a megabyte of it: "
                 "install a full Python (Debian: apt-get install libpython3-stdlib)."
             )
         super().__init__(documents, context)
-
-
-def split_of(name: str) -> str:
-    """The split of a file, from its path alone."""
-    place = int.from_bytes(hashlib.sha256(name.encode()).digest()[:4], "big") / 2**32
-    return "train" if place < 0.9 else "val" if place < 0.95 else "test"

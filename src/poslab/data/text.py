@@ -10,6 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .tokenizer import Bytes, Tokenizer
+
 IGNORE = -100  # a target that no loss and no metric counts
 
 
@@ -28,6 +30,7 @@ class TextData(Protocol):
 
     `dense`: no training target is ignored, so that every batch weighs the same. Others are problems
     with an answer, see `Synthetic`.
+    `unit`: what a token, or a length of such a problem, is called: byte, token.
     `bytes_per_token`: to turn nats per token into bits per byte; None where bytes mean nothing.
     `separator`: the token between documents; None where a sequence has nothing in front of it.
     """
@@ -36,6 +39,7 @@ class TextData(Protocol):
     vocab: int
     context: int
     dense: bool
+    unit: str
     bytes_per_token: float | None
     separator: int | None
     train: TextSplit
@@ -68,9 +72,9 @@ class Windows:
 
 
 class Blocks:
-    """Consecutive blocks of a token stream: block b reads tokens b*T ... b*T + T - 1."""
+    """Consecutive blocks of a token stream (N,), in memory or in a mapped file: block b reads b*T ... b*T + T - 1."""
 
-    def __init__(self, stream: Tensor, context: int) -> None:
+    def __init__(self, stream: np.ndarray, context: int) -> None:
         self.stream, self.context = stream, context
         self.steps = torch.arange(context + 1)
 
@@ -78,14 +82,101 @@ class Blocks:
         return (len(self.stream) - 1) // self.context
 
     def __getitem__(self, index: Tensor) -> dict[str, Tensor]:
-        tokens = self.stream[(index.clamp(min=0) * self.context)[:, None] + self.steps].long()
+        places = (index.clamp(min=0) * self.context)[:, None] + self.steps
+        tokens = torch.from_numpy(self.stream[places.numpy()].astype(np.int64))
         targets = tokens[:, 1:]
         if (index < 0).any():
             targets = targets.masked_fill((index < 0)[:, None], IGNORE)
         return {"inputs": tokens[:, :-1], "targets": targets}
 
 
-class ByteText:
+class DenseText:
+    """Text of which every token is a target. The documents of `whole`, which test, can be read in one piece.
+
+    Args:
+        tokenizer: what made the tokens. context: tokens of a training sequence.
+
+    Raises ValueError for a context of less than one.
+    """
+
+    kind = "text"
+    dense = True
+    whole: Sequence[np.ndarray]
+
+    def __init__(self, tokenizer: Tokenizer, context: int) -> None:
+        if context < 1:
+            raise ValueError(f"context={context}: a sequence has at least one token.")
+        self.tokenizer, self.context = tokenizer, context
+        self.vocab, self.unit, self.separator = tokenizer.vocab, tokenizer.unit, tokenizer.separator
+
+    def encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text)
+
+    def decode(self, tokens: list[int]) -> str:
+        return self.tokenizer.decode(tokens)
+
+    def cut(self, name: str, stream: np.ndarray) -> Blocks:
+        """The blocks of a split; ValueError where it has less than one."""
+        if len(stream) <= self.context:
+            raise ValueError(
+                f"The {name} split holds {len(stream)} {self.unit}s, a block of context={self.context} needs "
+                f"{self.context + 1}: add text or shorten the context."
+            )
+        return Blocks(stream, self.context)
+
+    def windows(self, context: int, history: int, targets: int, count: int) -> Windows:
+        """`count` groups of `targets` test tokens, the same at every context up to `history`.
+
+        A group lies inside one document with at least `history` tokens up to its end; groups are
+        spread evenly over all such places, no two overlap. ValueError where there is none.
+        """
+        if not targets <= context <= history:
+            raise ValueError(f"A window wants targets <= context <= history, not {targets}, {context}, {history}.")
+        places = [
+            (number, end)
+            for number, document in enumerate(self.whole)
+            for end in range(history, len(document), targets)
+        ]
+        if not places:
+            raise ValueError(
+                f"No test document is longer than history={history} {self.unit}s: "
+                "lower evaluate.length.history or the sizes."
+            )
+        chosen = spread(places, count)
+        rows = np.stack([self.whole[n][end - context : end + 1] for n, end in chosen])
+        tokens = torch.from_numpy(rows).long()
+        expected = tokens[:, 1:].clone()
+        expected[:, : context - targets] = IGNORE
+        document = torch.tensor([n for n, _ in chosen])
+        protocol = f"same {targets} target {self.unit}s after up to {history} {self.unit}s of the same document"
+        return Windows(tokens[:, :-1], expected, document, protocol)
+
+    def blocks(self, context: int, history: int, count: int) -> Windows:
+        """`count` pieces of `history` test tokens cut into blocks of `context`; what is left of a piece is left out.
+
+        A piece lies inside one document; pieces are spread evenly over all such places, no two
+        overlap. ValueError where there is none.
+        """
+        places = [
+            (number, first)
+            for number, document in enumerate(self.whole)
+            for first in range(0, len(document) - history, history)
+        ]
+        if not places:
+            raise ValueError(
+                f"No test document is longer than history={history} {self.unit}s: "
+                "lower evaluate.blocks.history or the sizes."
+            )
+        starts = [
+            (n, first + at) for n, first in spread(places, count) for at in range(0, history - context + 1, context)
+        ]
+        rows = np.stack([self.whole[n][start : start + context + 1] for n, start in starts])
+        tokens = torch.from_numpy(rows).long()
+        document = torch.tensor([n for n, _ in starts])
+        return Windows(tokens[:, :-1], tokens[:, 1:], document, f"blocks of pieces of {history} {self.unit}s")
+
+
+class ByteText(DenseText):
     """Documents as bytes, split by document, each ended by one zero byte in the training stream.
 
     Args:
@@ -95,78 +186,19 @@ class ByteText:
     Raises ValueError where a split has less than one block.
     """
 
-    kind = "text"
-    vocab = 256
-    dense = True
     bytes_per_token = 1.0
-    separator = 0
 
     def __init__(self, documents: dict[str, list[bytes]], context: int) -> None:
-        if context < 1:
-            raise ValueError(f"context={context}: a sequence has at least one token.")
-        self.context = context
+        super().__init__(Bytes(), context)
         self.documents = {
             name: [np.frombuffer(document, np.uint8) for document in split] for name, split in documents.items()
         }
-        blocks = {}
-        for name in ("train", "val", "test"):
-            stream = np.concatenate([np.append(document, np.uint8(0)) for document in self.documents[name]] or [[]])
-            if len(stream) <= context:
-                raise ValueError(
-                    f"The {name} split holds {len(stream)} bytes, a block of context={context} needs "
-                    f"{context + 1}: add text or shorten the context."
-                )
-            blocks[name] = Blocks(torch.from_numpy(stream.astype(np.uint8)), context)
-        self.train, self.val, self.test = blocks["train"], blocks["val"], blocks["test"]
+        self.whole = self.documents["test"]
+        self.train, self.val, self.test = (self.cut(name, self._stream(name)) for name in ("train", "val", "test"))
 
-    def windows(self, context: int, history: int, targets: int, count: int) -> Windows:
-        """`count` groups of `targets` test bytes, the same at every context up to `history`.
-
-        A group lies inside one document with at least `history` bytes up to its end; groups are
-        spread evenly over all such places, no two overlap. ValueError where there is none.
-        """
-        if not targets <= context <= history:
-            raise ValueError(f"A window wants targets <= context <= history, not {targets}, {context}, {history}.")
-        places = [
-            (number, end)
-            for number, document in enumerate(self.documents["test"])
-            for end in range(history, len(document), targets)
-        ]
-        if not places:
-            raise ValueError(
-                f"No test document is longer than history={history} bytes: lower evaluate.length.history or the sizes."
-            )
-        chosen = spread(places, count)
-        rows = np.stack([self.documents["test"][n][end - context : end + 1] for n, end in chosen])
-        tokens = torch.from_numpy(rows).long()
-        expected = tokens[:, 1:].clone()
-        expected[:, : context - targets] = IGNORE
-        document = torch.tensor([n for n, _ in chosen])
-        protocol = f"same {targets} target bytes after up to {history} bytes of the same document"
-        return Windows(tokens[:, :-1], expected, document, protocol)
-
-    def blocks(self, context: int, history: int, count: int) -> Windows:
-        """`count` pieces of `history` test bytes cut into blocks of `context`; what is left of a piece is left out.
-
-        A piece lies inside one document; pieces are spread evenly over all such places, no two
-        overlap. ValueError where there is none.
-        """
-        places = [
-            (number, first)
-            for number, document in enumerate(self.documents["test"])
-            for first in range(0, len(document) - history, history)
-        ]
-        if not places:
-            raise ValueError(
-                f"No test document is longer than history={history} bytes: lower evaluate.blocks.history or the sizes."
-            )
-        starts = [
-            (n, first + at) for n, first in spread(places, count) for at in range(0, history - context + 1, context)
-        ]
-        rows = np.stack([self.documents["test"][n][start : start + context + 1] for n, start in starts])
-        tokens = torch.from_numpy(rows).long()
-        document = torch.tensor([n for n, _ in starts])
-        return Windows(tokens[:, :-1], tokens[:, 1:], document, f"blocks of pieces of {history} bytes")
+    def _stream(self, name: str) -> np.ndarray:
+        ended = [np.append(document, np.uint8(0)) for document in self.documents[name]]
+        return np.concatenate(ended or [np.empty(0)]).astype(np.uint8)
 
     def fingerprint(self) -> str:
         """A hash of all bytes of all splits, in order."""
@@ -175,12 +207,6 @@ class ByteText:
             for document in self.documents[name]:
                 digest.update(len(document).to_bytes(8, "little") + document.tobytes())
         return digest.hexdigest()[:16]
-
-    def encode(self, text: str) -> list[int]:
-        return list(text.encode())
-
-    def decode(self, tokens: list[int]) -> str:
-        return bytes(tokens).decode(errors="replace")
 
 
 def spread(places: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:

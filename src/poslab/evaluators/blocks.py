@@ -44,7 +44,9 @@ class Blocks(LongText):
         super().__init__(sizes, ratios, history, count, batch_size)
 
     def protocol(self, data: Any) -> str:
-        return f"every byte of up to {self.count:,} pieces of {self.longest(data)}, in blocks that do not overlap"
+        return (
+            f"every {data.unit} of up to {self.count:,} pieces of {self.longest(data)}, in blocks that do not overlap"
+        )
 
     def measure(self, model: nn.Module, data: Any, size: Size, part: Part = WHOLE) -> Measurement:
         (length,) = size

@@ -24,7 +24,7 @@ from ..data.text import describe
 from ..errors import Interrupted, UsageError
 from ..evaluators import EVALUATORS
 from ..evaluators.processes import Processes
-from ..files import shown
+from ..files import shown, write
 from ..lock import held
 from ..trackers import check_installed, tracking
 from . import run_directory
@@ -122,6 +122,8 @@ def _train(
         total, position = (sum(p.numel() for p in m.parameters()) for m in (model, model.trunk.position))
         summary.save(parameters=total, position_parameters=position)
         summary.save(**run_directory.environment(trainer.strategy.root_device))
+        for name, content in getattr(data, "kept", {}).items():
+            write(directory / name, content)
         words = config["choices"]
         log.info(f"{words['model']} with pos={words['pos']}: {total:,} parameters, {position:,} of them positions")
         for note in [*start.notes, *warned]:
