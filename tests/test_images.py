@@ -294,7 +294,7 @@ def test_parquet_through_datasets(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ({"label": "img"}, "column img are no integers"),
         ({"label": "coarse"}, "test split has labels such as -1, and there are 2 classes"),
         ({"label": "fine", "test": "validation"}, "cannot load split validation of"),
-        ({"label": "fine", "name": str(empty)}, "is there parquet in that folder"),
+        ({"label": "fine", "name": str(empty)}, "is there parquet, or text, of that split in that folder"),
     ):
         with pytest.raises(ValueError, match=sentence):
             HubImages(**(where | options))

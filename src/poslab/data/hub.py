@@ -41,22 +41,22 @@ class HubImages(DecodedData):
         super().__init__(*splits, splits[0].classes, **options)
 
 
-def load(name: str, config: str | None, revision: str | None, split: str) -> Any:
-    """A split of a set; ValueError with what can be done where that fails."""
+def load(name: str, config: str | None, revision: str | None, split: str, **options: Any) -> Any:
+    """A split of a set, by `datasets.load_dataset` and its `options`; ValueError with what to do where it fails."""
     import datasets
 
     try:
-        return datasets.load_dataset(name, config, split=split, revision=revision)
+        return datasets.load_dataset(name, config, split=split, revision=revision, **options)
     except (OSError, ValueError, RuntimeError) as error:  # what it raises has no common class
         reason = str(error).strip().splitlines()[0].rstrip(".")
-        remedy = "is there parquet in that folder?"
+        remedy = "is there parquet, or text, of that split in that folder?"
         if not Path(name).exists():
             remedy = (
                 f"a name is OWNER/NAME as on huggingface.co/datasets, whose page says how large it is and whether it "
                 f"asks for `hf auth login`. Without a network, `hf download --repo-type dataset {name} --local-dir "
                 "FOLDER` where there is one, and data.name=FOLDER here."
             )
-        raise ValueError(f"data=hub cannot load split {split} of {name} ({reason}): {remedy}") from error
+        raise ValueError(f"The datasets package cannot load split {split} of {name} ({reason}): {remedy}") from error
 
 
 class Rows:
