@@ -292,6 +292,7 @@ def rows_of(folder: Path, split: str, texts: list[str | None], datasets: Any) ->
 def test_rows_are_documents_and_twins_stay_together(tmp_path: Path, hub: Any) -> None:
     texts = [document(number % 200).decode() for number in range(300)]
     rows_of(tmp_path / "set", "train", [*texts, None, ""], hub)
+    (tmp_path / "set" / "LICENSE.txt").write_text("free")
     where = {"name": str(tmp_path / "set"), "context": 8, "cache": str(tmp_path / "cache"), "tokenizer": "bytes"}
     with pytest.warns(UserWarning, match="empty documents are left out, 2 of them"):
         data = HubText(**where, held_out=0.1, config="sample")

@@ -120,7 +120,7 @@ class HubDocuments:
             name, revision = str(self.folder), None
             if not (self.folder / "README.md").exists():  # which says what a config is
                 config = None
-            if any(self.folder.rglob("*.txt")):
+            if not any(self.folder.rglob("*.parquet")) and any(self.folder.rglob("*.txt")):
                 more["sample_by"] = "document"
         rows = load(name, config, revision, split, **more)
         if rows.column_names and self.text not in rows.column_names:

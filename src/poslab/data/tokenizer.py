@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -85,11 +85,7 @@ class Subwords:
         self.file: str | None = file
 
     def reads(self, document: bytes) -> bool:
-        try:
-            document.decode()
-        except UnicodeDecodeError:
-            return False
-        return True
+        return is_text(document)
 
     def pieces(self, pieces: Sequence[bytes]) -> list[np.ndarray]:
         texts = [piece.decode() for piece in pieces]
@@ -151,15 +147,15 @@ def trained(texts: Iterable[str], vocab: int) -> str:
     return inner.to_str()
 
 
+def is_text(document: bytes) -> bool:
+    """Whether it is UTF-8."""
+    try:
+        document.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def hashed(*parts: Any) -> str:
     """A hash of anything that can be printed."""
     return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:16]
-
-
-def first_bytes(documents: Iterable[bytes], most: int) -> Iterator[bytes]:
-    """Documents until they hold `most` bytes together."""
-    for document in documents:
-        yield document
-        most -= len(document)
-        if most <= 0:
-            return

@@ -17,7 +17,7 @@ from .meter import Meter
 from .optional import need
 from .packing import FORMAT, Source, packed, paths
 from .text import DenseText
-from .tokenizer import Tokenizer, first_bytes, hashed, load_tokenizer, trained
+from .tokenizer import Tokenizer, hashed, is_text, load_tokenizer, trained
 
 SAMPLE = 2**30  # bytes of the training split that a tokenizer is trained on, at most
 
@@ -112,13 +112,14 @@ def training_texts(source: Source) -> Iterator[str]:
     """The training documents that are UTF-8, up to SAMPLE bytes."""
     with Meter(f"reading {source.title} for the tokenizer", source.size and min(source.size, SAMPLE)) as meter:
         done = 0
-        for document in first_bytes((document for _, split, document in source if split == "train"), SAMPLE):
+        for _, split, document in source:
+            if split != "train" or not is_text(document):  # what is none is counted when it is tokenised
+                continue
+            yield document.decode()
             done += len(document)
             meter.at(done)
-            try:
-                yield document.decode()
-            except UnicodeDecodeError:
-                continue  # counted when it is tokenised
+            if done >= SAMPLE:
+                return
 
 
 def cache_folder(chosen: str | None) -> Path:

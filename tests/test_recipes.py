@@ -1,0 +1,56 @@
+"""Each published recipe composes and trains two steps on stand-in data made here; its head says what to expect."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poslab.cli.check import check
+from poslab.cli.configs import Configs
+from poslab.run import load_run
+from poslab.training.fit import fit
+from tests.configuration import CONFIGS, configuration
+from tests.test_text import document, hub, rows_of
+
+__all__ = ["hub"]  # a fixture
+
+RECIPES = [path.stem for path in CONFIGS.glob("experiment/*.yaml") if "\n# Recipe: " in path.read_text()]
+SMALL = ["model.dim=32", "model.heads=2", "model.depth=1", "steps=2", "validate_every=2", "global_batch_size=4"]
+SMALL += ["device_batch_size=2", "compile=false", "hardware=cpu", "evaluate.skip=true"]
+SUBWORDS = ["data.context=16", "data.tokenizer=bpe", "data.vocab=300"]
+
+
+def stand_in(recipe: str, folder: Path, datasets: Any) -> list[str]:
+    """The words that put small data in the place of the recipe's."""
+    texts: list[str | None] = [document(number).decode() for number in range(80)]
+    if recipe == "shakespeare_char":
+        (folder / "input.txt").write_text("".join(map(str, texts * 2)))
+        return [f"data.folder={folder}/input.txt", "data.context=16"]
+    if recipe == "nope_tasks":
+        return ["data.length=4", "data.samples=100"]
+    for split in ("train", "validation", "test"):
+        rows_of(folder / "set", split, [" = Title = \n", "", *texts], datasets)
+    more = ["data.held_out=0.1"] if recipe == "gpt2_fineweb_edu" else []
+    return [f"data.name={folder}/set", *SUBWORDS, *more]
+
+
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_a_recipe_trains_on_stand_in_data(recipe: str, tmp_path: Path, hub: Any) -> None:
+    words = [f"experiment={recipe}", *SMALL, *stand_in(recipe, tmp_path, hub), f"runs={tmp_path}/runs"]
+    if recipe != "nope_tasks":
+        words.append(f"data.cache={tmp_path}/cache")
+    check(Configs("train"), words)
+    run = load_run(fit(configuration(*words)))
+    assert (run.summary["status"], run.summary["steps"]) == ("complete", 2)
+    whole = configuration(f"experiment={recipe}")
+    assert whole["choices"]["data"] == run.choices["data"] != "stdlib"
+    assert whole["model"]["dim"] >= 384 and whole["steps"] >= 5000
+    text = (CONFIGS / "experiment" / f"{recipe}.yaml").read_text()
+    assert "# Source: " in text and "# Published" in text
+    assert "Not run here." in text or "# Measured" in text
+
+
+def test_there_are_recipes() -> None:
+    assert set(RECIPES) >= {"shakespeare_char", "gpt2_fineweb_edu", "alibi_wikitext103", "nope_tasks"}
