@@ -335,6 +335,7 @@ def test_the_lines_of_an_article_are_a_document(tmp_path: Path, hub: Any) -> Non
         " = First = \n",
         "",
         " text \n",
+        "",
         " = = Part = = \n",
         " a = b = \n",
         "",
@@ -342,7 +343,7 @@ def test_the_lines_of_an_article_are_a_document(tmp_path: Path, hub: Any) -> Non
         "",
         " end \n",
     ]
-    articles = [" = First = \n \n text \n = = Part = = \n a = b = \n \n", " = Second = \n \n end \n"]
+    articles = [" = First = \n \n text \n \n = = Part = = \n a = b = \n \n", " = Second = \n \n end \n"]
     where = {"context": 4, "cache": str(tmp_path / "cache"), "tokenizer": "bytes", "val": "validation", "test": "test"}
     for split in ("train", "validation", "test"):
         rows_of(tmp_path / "set", split, list(lines), hub)
