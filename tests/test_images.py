@@ -307,10 +307,11 @@ def test_the_hub_out_of_reach_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> 
         fit(configuration(*VIT, "data=hub", "data.name=nobody/nothing", "data.size=8"))
 
 
-def test_cifar_is_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def cifar10(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """torchvision's files with 30 images to train and 30 to test; returns the folder with the batches."""
     from torchvision import datasets
 
-    base = tmp_path / datasets.CIFAR10.base_folder
+    base = folder / datasets.CIFAR10.base_folder
     base.mkdir()
     parts: dict[str, list[list[str]]] = {"train_list": [], "test_list": []}
     for name, part, first in (("data_batch_1", "train_list", 0), ("test_batch", "test_list", 100)):
@@ -324,6 +325,11 @@ def test_cifar_is_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.Monkey
     meta = datasets.CIFAR10.meta | {"md5": hashlib.md5(content).hexdigest()}
     for name, value in (parts | {"meta": meta}).items():
         monkeypatch.setattr(datasets.CIFAR10, name, value)
+    return base
+
+
+def test_cifar_is_read_by_torchvision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = cifar10(tmp_path, monkeypatch)
     data = CIFAR10(str(tmp_path), validate=10)
     assert data.train.images.shape == (20, 3, 32, 32) and data.train.images[:, 1, 0, 0].tolist() == [*range(20)]
     assert data.val.labels.tolist() == [*range(10)] and data.test.images[:, 1, 0, 0].tolist() == [*range(100, 130)]
