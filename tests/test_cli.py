@@ -235,7 +235,7 @@ def test_a_right_line_passes(train: Configs, line: str) -> None:
         ("runs=a evaluate=[length,lenth]", "the nearest is evaluate=length"),
         (
             "runs=a pos=rope",
-            "there are runs, report, reports, baseline, published, trust, variants, hardware, evaluate.",
+            "there are runs, report, reports, baseline, published, trust, variants, hardware, logger, evaluate.",
         ),
         ("runs=a model.dim=4", "there are runs"),
         ("runs=a evaluate=non", "evaluate=none"),
@@ -492,7 +492,8 @@ def test_a_mistake_runs_nothing(launch: Any, capsys: pytest.CaptureFixture[str],
 
 def test_eval_runs(launch: Any) -> None:
     code, [config] = launch("runs=[a,b]", name="eval")
-    assert (code, config["runs"], config["choices"]) == (0, ["a", "b"], {"evaluate": "auto", "hardware": "auto"})
+    words = {"evaluate": "auto", "hardware": "auto", "logger": "csv"}
+    assert (code, config["runs"], config["choices"]) == (0, ["a", "b"], words)
 
 
 def test_flags_of_hydra_still_work(launch: Any, capsys: pytest.CaptureFixture[str]) -> None:
