@@ -35,9 +35,10 @@ def rows(options: Options) -> Iterator[Comparison]:
             if options.wants(case, kind):
                 ours, plain = (Step(build(shape, name), data, options.compile) for name in (word, BASE))
                 against = f"`{BASE}` ({kind})" if word != BASE else "itself: what noise alone does"
-                yield ratio(case, against, ours, plain, options.pairs, goal(kind, shape.tokens))
+                found = ratio(case, against, ours, plain, options.pairs, goal(kind, shape.tokens))
                 ours.check()
                 plain.check()
+                yield found
                 if kind == "learned bias":
                     yield counted(f"{case}, extra memory", "math path", extra_memory(shape, word), MEMORY_GOAL)
 

@@ -59,17 +59,17 @@ LARGE = Setup(
     vit=Images(side=14, patch=16, batch=256, dim=768, heads=12, depth=12, classes=1000),
     each_gpt=Text(dim=768, heads=12, depth=4, context=1024, batch=8),
     each_vit=Images(side=14, patch=16, batch=64, dim=768, heads=12, depth=4),
-    lengths=(1024, 4096),
+    lengths=(2048, 8192),  # long enough for kernels to take longer than their launch
     repeats=20,
 )
 SMALL = Setup("cpu", SMALL_GPT, SMALL_VIT, SMALL_GPT, SMALL_VIT, (128,), 4)
 
 Row = dict[str, Any]
 PARTS: dict[str, tuple[float, Callable[[Setup], Iterator[Row]]]] = {
-    "correct_models": (70, gpu_models.correctness),
-    "correct_attention": (60, gpu_attention.correctness),
-    "utilisation": (150, gpu_models.utilisation),
-    "attention": (100, gpu_attention.speed),
+    "correct_models": (100, gpu_models.correctness),
+    "correct_attention": (50, gpu_attention.correctness),
+    "utilisation": (120, gpu_models.utilisation),
+    "attention": (110, gpu_attention.speed),
     "input": (30, gpu_models.feeding),
     "encodings": (150, gpu_models.encodings),
 }

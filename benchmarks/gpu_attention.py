@@ -20,7 +20,7 @@ from .pairs import ratio
 if TYPE_CHECKING:
     from .gpu import Setup
 
-BATCH = 4
+BATCH = 8
 FLOAT_LIMIT = 1e-4  # of what float32 may be off, relative to the largest value
 HALF_LIMIT = 2e-2
 

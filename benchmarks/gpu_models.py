@@ -25,7 +25,7 @@ from .step import Step, allow_many_models
 if TYPE_CHECKING:
     from .gpu import Setup
 
-COMPILED = ("none", "rope", "t5", "pope", "rope2d")  # a kind each; the other words in eager mode
+COMPILED = ("none", "learned", "rope", "alibi", "t5", "shaw", "rope2d")  # each kind; the other words in eager mode
 WORSE = 4.0  # times the error of `none` in the same precision that an encoding may have
 LEAST = {"rotary": 0.97, "additive": 0.97, "learned bias": 0.80, "constant bias": 0.80}  # of the throughput of `none`
 UTILISATION = {"text": 0.50, "image": 0.45}

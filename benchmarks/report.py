@@ -17,12 +17,12 @@ from typing import Any
 
 import torch
 
-from poslab.device import device_name
 from poslab.files import write
+from poslab.training.run_directory import environment
 
 from .pairs import Comparison
 
-PACKAGES = ("torch", "poslab", "lightning", "timm", "transformers", "x-transformers", "vit-pytorch", "torchvision")
+PEERS = ("timm", "transformers", "x-transformers", "vit-pytorch", "torchvision")
 HEAD = """\
 | case | against | median | 90 % bounds | pairs | goal | met |
 | :--- | :--- | ---: | :---: | ---: | ---: | :---: |"""
@@ -56,23 +56,22 @@ def parse(arguments: Sequence[str] | None, description: str) -> Options:
 
 
 def run(name: str, rows: Rows, options: Options) -> list[Comparison]:
-    """Measure, print each line as it comes, and write `<name>.json` and `<name>.md`."""
+    """Measure, print each line as it comes, and keep all so far in `<name>.json` and `<name>.md`."""
     began, load = time.time(), os.getloadavg()
+    facts = machine() | {"compiled": options.compile, "small": options.small, "load_before": load}
+    path = options.out / f"{name}{'_compiled' if options.compile else ''}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
     found: list[Comparison] = []
     print(f"\n{name}\n\n{HEAD}", flush=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what a model has to say about such sizes is not the question
         for row in rows(options):
-            row = replace(row, goal=None) if options.small else row  # nobody promised anything about such sizes
-            found.append(row)
-            print(line(row), flush=True)
-    facts = machine() | {"compiled": options.compile, "small": options.small, "seconds": round(time.time() - began, 1)}
-    facts["load_before"], facts["load_after"] = load, os.getloadavg()
-    options.out.mkdir(parents=True, exist_ok=True)
-    stem = f"{name}{'_compiled' if options.compile else ''}"
-    result = {"benchmark": name, "machine": facts, "rows": [row.facts() for row in found]}
-    write(options.out / f"{stem}.json", json.dumps(result, indent=1) + "\n")
-    write(options.out / f"{stem}.md", "\n".join((HEAD, *map(line, found))) + "\n")
+            found.append(replace(row, goal=None) if options.small else row)  # goals are about the real sizes
+            print(line(found[-1]), flush=True)
+            facts |= {"load_after": os.getloadavg(), "seconds": round(time.time() - began, 1)}
+            result = {"benchmark": name, "machine": facts, "rows": [each.facts() for each in found]}
+            write(path, json.dumps(result, indent=1) + "\n")
+            write(path.with_suffix(".md"), "\n".join((HEAD, *map(line, found))) + "\n")
     return found
 
 
@@ -92,14 +91,13 @@ def line(row: Comparison) -> str:
 
 def machine() -> dict[str, Any]:
     """Where the numbers are from."""
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return {
-        "device": device_name(device),
+    found = environment(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    found["versions"] |= dict(filter(None, map(installed, PEERS)))
+    variables = {name: os.environ[name] for name in ("GOMP_SPINCOUNT", "OMP_NUM_THREADS") if name in os.environ}
+    return found | {
         "cores": len(os.sched_getaffinity(0)),
-        "threads": torch.get_num_threads(),
-        "environment": {name: os.environ[name] for name in ("GOMP_SPINCOUNT", "OMP_NUM_THREADS") if name in os.environ},
+        "environment": variables,
         "system": platform.platform(),
-        "versions": {"python": platform.python_version(), **dict(filter(None, map(installed, PACKAGES)))},
         "date": time.strftime("%Y-%m-%d"),
     }
 

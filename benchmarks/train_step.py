@@ -23,9 +23,10 @@ def rows(options: Options) -> Iterator[Comparison]:
             case = f"{shape.name}, `{peer.word}`"
             if options.wants(case, peer.name):
                 ours, theirs = contestants(shape, peer, options.compile)
-                yield ratio(case, peer.name, ours, theirs, options.pairs, peer.goal)
+                found = ratio(case, peer.name, ours, theirs, options.pairs, peer.goal)
                 ours.check()
                 theirs.check()
+                yield found
 
 
 def contestants(shape: Shape, peer: peers.Peer, compiled: bool = False) -> tuple[Step, Step]:
