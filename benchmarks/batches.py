@@ -81,7 +81,7 @@ def text(batches: int) -> tuple[Contestant, Contestant]:
     data = Stdlib(CONTEXT)
     order = Training(len(data.train), SEQUENCES, SEQUENCES, batches, seed=0)
     folder = tempfile.TemporaryDirectory()  # gone with the last use of `single`
-    two_bytes = data.train.stream.numpy().astype(np.uint16)  # a token, as nanoGPT has them
+    two_bytes = data.train.stream.astype(np.uint16)  # a token, as nanoGPT has them
     two_bytes.tofile(Path(folder.name) / "train.bin")
 
     def together() -> None:
