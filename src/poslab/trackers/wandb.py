@@ -70,7 +70,7 @@ def mode_of(options: dict[str, Any]) -> str:
     mode = options["mode"]
     if mode == "auto":
         asked = os.environ.get("WANDB_MODE")
-        mode = "offline" if asked in ("offline", "dryrun") or not _has_key() else "online"
+        mode = "offline" if asked in ("offline", "dryrun") or not has_key() else "online"
     return str(mode)
 
 
@@ -138,7 +138,7 @@ def typed(row: Row, column: str) -> Any:
     return row[column]
 
 
-def _has_key() -> bool:
+def has_key() -> bool:
     """Whether `wandb login` was done on this machine: it leaves the key in the environment or in a netrc file."""
     if os.environ.get("WANDB_API_KEY"):
         return True
