@@ -179,9 +179,10 @@ def test_an_interruption_costs_a_chunk(folder: Path, small: None, monkeypatch: p
 
 
 def test_two_processes_write_what_one_does(folder: Path, small: None) -> None:
+    before = set(multiprocessing.active_children())
     one, two = files(folder, "one", tokenizer="bpe"), files(folder, "two", tokenizer="bpe", processes=2)
     assert contents(one) == contents(two) and one.index == two.index
-    assert not multiprocessing.active_children()
+    assert set(multiprocessing.active_children()) <= before
 
 
 def test_one_process_makes_them_and_others_wait(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
