@@ -120,7 +120,7 @@ def test_a_launcher_that_keeps_nothing_is_refused() -> None:
 
 def test_a_search_of_jobs_with_two_processes_goes_on_after_ctrl_c(tmp_path: Path) -> None:
     words = [*DDP, "hydra/sweeper=search", "hydra.sweeper.trials=2", "optim.lr=tag(log,interval(1e-3,1e-1))"]
-    words += ["steps=300", "validate_every=10", "sweep=found"]
+    words += ["steps=300", "validate_every=60", "sweep=found"]
     with sweeping(tmp_path, *words) as process:
         wait_for(saved(tmp_path, "found", "2 0"))
         process.send_signal(signal.SIGINT)

@@ -51,6 +51,9 @@ def make(options: dict[str, Any], directory: Path, config: dict[str, Any]) -> Tr
 
 def begin(options: dict[str, Any], directory: Path, config: dict[str, Any], **more: Any) -> Any:
     """A run that keeps its files in `directory` and has its name."""
+    mode = mode_of(options)
+    if mode == "offline":
+        os.environ["WANDB_MODE"] = mode  # for wandb's own reports on itself, which look at nothing else
     return wandb.init(
         project=options["project"],
         entity=options["entity"],
@@ -58,7 +61,7 @@ def begin(options: dict[str, Any], directory: Path, config: dict[str, Any], **mo
         tags=list(options["tags"]),
         name=directory.name,
         dir=directory,
-        mode=mode_of(options),
+        mode=mode,
         config=flat(config),
         **more,
     )
