@@ -19,15 +19,13 @@ from typing import Any
 import torch
 
 from poslab.files import write
+from poslab.training.utilisation import peak_flops
 
 from . import gpu_attention, gpu_models
 from .models import SMALL_GPT, SMALL_VIT, Images, Text
 from .report import machine
 
 TOTAL = 570.0  # seconds
-
-# dense bfloat16 operations a second, from the vendor's data sheets; the first name that fits
-PEAKS = {"H200": 989e12, "H100 PCIe": 756e12, "H100": 989e12, "A100": 312e12, "L40S": 362e12, "A10G": 70e12}
 
 
 @dataclass
@@ -49,8 +47,7 @@ class Setup:
 
     @property
     def peak(self) -> float | None:
-        name = torch.cuda.get_device_name() if self.device == "cuda" else ""
-        return next((value for part, value in PEAKS.items() if part in name), None)
+        return peak_flops(torch.device("cuda"), torch.bfloat16) if self.device == "cuda" else None
 
 
 LARGE = Setup(

@@ -16,6 +16,7 @@ from poslab.data.module import Loaders
 from poslab.data.order import Training
 from poslab.data.text import ByteText
 from poslab.evaluators.timing import forward_flops
+from poslab.training.utilisation import TRAINING
 
 from .encodings import BASE, kind_of
 from .models import Images, Shape, Text, batch, build, words
@@ -78,7 +79,7 @@ def utilisation(setup: Setup) -> Iterator[dict[str, Any]]:
     for shape, word in ((setup.gpt, "learned"), (setup.vit, "learned")):
         model = build(shape, word).to(setup.device)
         inputs, targets = batch(shape, setup.device)
-        flops = 3 * shape.batch * forward_flops(model, inputs[:1])
+        flops = TRAINING * shape.batch * forward_flops(model, inputs[:1])
         step = Step(model, (inputs, targets), setup.compiled, half=True)
         seconds = float(np.median([step() for _ in range(WARM_UP + setup.repeats)][WARM_UP:]))
         step.check()

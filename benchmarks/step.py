@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-import time
 
 import torch
 from torch import Tensor, nn
 
-from poslab.evaluators.timing import loss
+from poslab.evaluators.timing import loss, now
 from poslab.training.optimizer import make_optimizer
 
 from .memory import peak_bytes
@@ -35,14 +34,14 @@ class Step:
 
     def __call__(self) -> float:
         """Seconds of a step."""
-        began = self._now()
+        began = now(self.inputs.device)
         with torch.autocast(self.inputs.device.type, torch.bfloat16, enabled=self.half):
             value = loss(self.model, self.inputs, self.targets)
         value.backward()
         nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        seconds = self._now() - began
+        seconds = now(self.inputs.device) - began
         self.losses[1:] = [value.detach()]
         return seconds
 
@@ -62,11 +61,6 @@ class Step:
         first, last = float(self.losses[0]), float(self.losses[-1])
         if not (math.isfinite(last) and last < first):
             raise RuntimeError(f"The loss went from {first} to {last}: what was timed is no training.")
-
-    def _now(self) -> float:
-        if self.inputs.device.type == "cuda":
-            torch.cuda.synchronize(self.inputs.device)
-        return time.perf_counter()
 
 
 def allow_many_models() -> None:

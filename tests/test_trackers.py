@@ -64,7 +64,7 @@ def test_both_trackers_have_what_metrics_csv_has(stopped_and_finished: Path) -> 
 
 
 def test_a_tracker_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poslab.trackers.find_spec", lambda name: None)
+    monkeypatch.setattr("poslab.optional.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install -e '\.\[trackio\]'"):
         check_installed({"every": 50, "trackio": {"project": "x"}})
     monkeypatch.undo()
@@ -81,6 +81,7 @@ def test_utilisation_is_the_share_of_the_peak(words: list[str], monkeypatch: pyt
     asked: list[Any] = []
     monkeypatch.setattr(utilisation, "get_available_flops", lambda *what: asked.append(what) or 10e12)
     gpu = torch.device("cuda", 0)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "some GPU")
     ideal = utilisation.ideal_seconds(model, data, gpu, "bf16-mixed", 2)
     sample = data.train[torch.tensor([5])]
     inputs = sample["inputs"] if data.kind == "text" else data.prepare(sample["images"])
@@ -89,6 +90,12 @@ def test_utilisation_is_the_share_of_the_peak(words: list[str], monkeypatch: pyt
     assert utilisation.ideal_seconds(model, data, torch.device("cpu"), "32-true", 2) is None
     monkeypatch.setattr(utilisation, "get_available_flops", lambda *what: None)
     assert utilisation.ideal_seconds(model, data, gpu, "32-true", 1) is None  # a device that nobody knows
+
+
+def test_half_precision_is_measured_against_the_dense_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, peak in (("NVIDIA H200", 989e12), ("NVIDIA H100 80GB HBM3", 989e12), ("NVIDIA H100 PCIe", 756e12)):
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device, name=name: name)
+        assert utilisation.peak_flops(torch.device("cuda"), torch.bfloat16) == peak
 
 
 def test_utilisation_is_recorded_beside_the_throughput() -> None:

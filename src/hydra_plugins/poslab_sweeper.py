@@ -37,6 +37,9 @@ class SearchSweeper(Sweeper):
         )
 
     def sweep(self, arguments: list[str]) -> None:
+        from poslab.optional import need
+
+        need("optuna", "hydra/sweeper=search", "search")
         from poslab.sweep.search import search
 
         typed = [*(f"{key}={values}" for key, values in self.params.items()), *arguments]

@@ -9,6 +9,8 @@ from typing import Any
 
 from .errors import UsageError
 from .files import write
+from .optional import need
+from .trackers.key import has_key
 
 SPECIFICATION = Path("reports/dashboard.json")
 
@@ -33,12 +35,7 @@ def make(project: str, sweep: str | None, offline: bool) -> str:
     entity, slash, name = project.partition("/")
     if not (entity and slash and name) or "/" in name:
         raise UsageError(f"'{project}' is not ENTITY/PROJECT, as in the address of a project on wandb.")
-    try:
-        import wandb_workspaces  # noqa: F401
-    except ModuleNotFoundError as error:
-        raise UsageError("The dashboard needs wandb-workspaces: pip install -e '.[wandb]'.") from error
-    from .trackers.wandb import has_key
-
+    need("wandb_workspaces", "python -m poslab.dashboard", "wandb")
     dashboard = workspace(entity, name, sweep)
     if offline or not has_key():
         SPECIFICATION.parent.mkdir(exist_ok=True)

@@ -8,10 +8,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from ..optional import need
 from .augment import erase, random_affine
 from .colour import colour_jitter, three_augment
 from .mixing import cutmix, mixup, neighbours
-from .optional import need
 from .order import Chance
 from .randaugment import BINS, rand_augment
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
+from ..optional import need
 from .images import ImageData, ImageSplit
-from .optional import need
 from .splits import held_out
 
 

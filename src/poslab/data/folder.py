@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..optional import need
 from .decoded import DecodedData
-from .optional import need
 
 
 class ImageFolder(DecodedData):

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..optional import need
 from .decoded import DecodedData
-from .optional import need
 
 
 class HubImages(DecodedData):
@@ -59,6 +59,12 @@ def load(name: str, config: str | None, revision: str | None, split: str, **opti
         raise ValueError(f"The datasets package cannot load split {split} of {name} ({reason}): {remedy}") from error
 
 
+def check_column(rows: Any, title: str, key: str, column: str) -> None:
+    """ValueError where the rows of a split have no `column`, which is what data.`key` names."""
+    if column not in rows.column_names:
+        raise ValueError(f"{title} has no column {column}: choose data.{key} from {', '.join(rows.column_names)}.")
+
+
 class Rows:
     """The rows of a split. Images stay encoded until they are asked for."""
 
@@ -66,10 +72,7 @@ class Rows:
         import datasets
 
         for key, column in (("image", image), ("label", label)):
-            if column not in rows.column_names:
-                raise ValueError(
-                    f"{title} has no column {column}: choose data.{key} from {', '.join(rows.column_names)}."
-                )
+            check_column(rows, title, key, column)
         kind = rows.features[label]
         self.title, self.column = title, image
         self.labels = np.asarray(rows.with_format("numpy")[label][:])

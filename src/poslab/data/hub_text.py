@@ -9,8 +9,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from .hub import load
-from .optional import need
+from ..optional import need
+from .hub import check_column, load
 from .packing import file_hash
 from .splits import split_of
 from .tokenizer import hashed
@@ -123,11 +123,8 @@ class HubDocuments:
             if not any(self.folder.rglob("*.parquet")) and any(self.folder.rglob("*.txt")):
                 more["sample_by"] = "document"
         rows = load(name, config, revision, split, **more)
-        if rows.column_names and self.text not in rows.column_names:
-            raise ValueError(
-                f"{self.title}, {split} has no column {self.text}: choose data.text from "
-                f"{', '.join(rows.column_names)}."
-            )
+        if rows.column_names:  # some that are read as they come do not say
+            check_column(rows, f"{self.title}, {split}", "text", self.text)
         return rows.select_columns([self.text])
 
     def _texts(self, split: str, rows: Any) -> Iterator[str]:

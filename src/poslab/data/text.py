@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .tokenizer import Bytes, Tokenizer
 
+T = TypeVar("T")
 IGNORE = -100  # a target that no loss and no metric counts
 
 
@@ -209,7 +210,7 @@ class ByteText(DenseText):
         return digest.hexdigest()[:16]
 
 
-def spread(places: Sequence[tuple[int, int]], count: int) -> list[tuple[int, int]]:
+def spread(places: Sequence[T], count: int) -> list[T]:
     """At most `count` of `places`, evenly, from the first to the last."""
     chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
     return [places[index] for index in chosen]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import UsageError
-from .optional import need
+from ..optional import need
 
 END = "<|endoftext|>"  # of a document, as in GPT-2
 ENDS = (END, "<|end_of_text|>", "</s>", "<eos>", "[SEP]")  # how tokenizers call it

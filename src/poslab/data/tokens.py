@@ -12,9 +12,9 @@ import numpy as np
 from ..errors import UsageError
 from ..files import write
 from ..lock import in_turn
+from ..optional import need
 from .chunks import SPLITS
 from .meter import Meter
-from .optional import need
 from .packing import FORMAT, Source, packed, paths
 from .text import DenseText
 from .tokenizer import Tokenizer, hashed, is_text, load_tokenizer, trained

@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..data.text import spread
+
 
 def chosen(data: Any, images: int | None) -> Tensor:
     """Indices of at most `images` test images, spread evenly over the split; None: of all."""
     count = len(data.test)
-    if images is None or images >= count:
-        return torch.arange(count)
-    return torch.linspace(0, count - 1, images, dtype=torch.float64).round().long()
+    return torch.tensor(spread(range(count), count if images is None else images))
 
 
 def counted(data: Any, images: int | None) -> str:

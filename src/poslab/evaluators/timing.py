@@ -29,11 +29,11 @@ class Workload:
         was_training = self.model.training
         self.model.train()
         try:
-            began = self._now()
+            began = now(self.inputs.device)
             loss(self.model, self.inputs, self.targets).backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             self.optimizer.step()
-            return self._now() - began
+            return now(self.inputs.device) - began
         finally:  # also where memory ends in the middle
             self.optimizer.zero_grad()
             self.model.train(was_training)
@@ -41,14 +41,16 @@ class Workload:
     def read(self) -> float:
         """Seconds of a forward pass in evaluation mode."""
         with Evaluation(self.model):
-            began = self._now()
+            began = now(self.inputs.device)
             self.model(self.inputs)
-            return self._now() - began
+            return now(self.inputs.device) - began
 
-    def _now(self) -> float:
-        if self.inputs.device.type == "cuda":
-            torch.cuda.synchronize(self.inputs.device)
-        return time.perf_counter()
+
+def now(device: torch.device) -> float:
+    """Seconds, when the device has done what it was asked for."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return time.perf_counter()
 
 
 def loss(model: nn.Module, inputs: Tensor, targets: Tensor) -> Tensor:

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import optuna
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import IntervalSweep, Override
 from hydra.core.utils import JobStatus
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -22,13 +25,6 @@ from ..evaluators.table import make_console
 from ..files import shown
 from ..lock import held
 from .launch import Sweep, key_of
-
-try:
-    import optuna
-    from optuna.storages.journal import JournalFileBackend
-    from optuna.trial import TrialState
-except ModuleNotFoundError as error:
-    raise UsageError("hydra/sweeper=search needs Optuna: pip install -e '.[search]'.") from error
 
 
 def search(

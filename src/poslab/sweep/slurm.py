@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from hydra.types import HydraContext, TaskFunction
 from omegaconf import DictConfig
 
 from ..errors import UsageError
+from ..optional import need
 from ..run import Run
 from .job import COMPLETE, FAILED, INTERRUPTED, REPORT, RUNNING, WAITING, Job
 from .launch import Sweep
@@ -37,8 +37,7 @@ class SlurmSweep(Sweep):
     ) -> None:
         if shutil.which("sbatch") is None:
             raise UsageError("hydra/launcher=slurm: there is no sbatch here. Start it where jobs are submitted.")
-        if find_spec("submitit") is None:
-            raise UsageError("hydra/launcher=slurm needs the submitit package: pip install -e '.[slurm]'.")
+        need("submitit", "hydra/launcher=slurm", "slurm")
         # whoever does not say hardware=cpu gets GPUs: this machine may have none, the nodes have
         super().__init__(context, task, config, None, ["one of the node's"])
         self.settings = settings

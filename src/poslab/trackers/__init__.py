@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from ..errors import Interrupted, UsageError
+from ..optional import need
 
 TRACKERS = ("wandb", "tensorboard", "trackio")
 
@@ -17,13 +17,12 @@ TRACKERS = ("wandb", "tensorboard", "trackio")
 def check_installed(options: Mapping[str, Any]) -> None:
     """UsageError where a tracker that was asked for is not there."""
     for name in chosen(options):
-        if find_spec(name) is None:
-            raise UsageError(f"logger={name} needs the {name} package: pip install -e '.[{name}]'.")
+        need(name, f"logger={name}", name)
 
 
 @contextmanager
 def tracking(config: dict[str, Any], directory: Path, main: bool) -> Iterator[list[Any]]:
-    """A Lightning logger for each that was asked for, with `report(directory)`; none but in the main process.
+    """A Lightning logger for each that was asked for, with `report(directory, step)`; none but in the main process.
 
     `directory` is the run's. Ends their records with the exit status of the block. The packages are imported here:
     each takes seconds.

@@ -14,15 +14,9 @@ from .names import flat
 class Tracker(TensorBoardLogger):
     """Lightning's logger, and what happens when training is over."""
 
-    _step = 0
-
-    def log_metrics(self, metrics: Any, step: int | None = None) -> None:
-        self._step = step or self._step
-        super().log_metrics(metrics, step)
-
-    def report(self, directory: Path) -> None:
+    def report(self, directory: Path, step: int) -> None:
         """What was measured at the end, beside the last step."""
-        self.log_metrics(evaluation(directory), self._step)
+        self.log_metrics(evaluation(directory), step)
         self.save()
 
     def close(self, code: int) -> None:

@@ -19,7 +19,7 @@ class Tracker(Logger):
 
     def __init__(self, options: dict[str, Any], directory: Path, config: dict[str, Any]) -> None:
         super().__init__()
-        self._directory, self._step = directory, 0
+        self._directory = directory
         with redirect_stdout(io.StringIO()):  # how to open the dashboard, said for every job
             self._run = trackio.init(
                 project=options["project"],
@@ -42,12 +42,11 @@ class Tracker(Logger):
         """The settings were given at the start."""
 
     def log_metrics(self, metrics: dict[str, float], step: int | None = None) -> None:
-        self._step = step or self._step
         self._run.log(metrics, step=step)
 
-    def report(self, directory: Path) -> None:
+    def report(self, directory: Path, step: int) -> None:
         """What was measured at the end, beside the last step."""
-        self.log_metrics(evaluation(directory), self._step)
+        self.log_metrics(evaluation(directory), step)
 
     def close(self, code: int) -> None:
         with redirect_stdout(io.StringIO()):

@@ -7,7 +7,6 @@ import os
 import re
 import secrets
 from collections import defaultdict
-from netrc import NetrcParseError, netrc
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -17,6 +16,7 @@ from lightning.pytorch.loggers import WandbLogger
 
 from ..evaluators.results import COLUMNS, Results, Row
 from ..files import write
+from .key import has_key
 from .names import flat, sweep_of
 
 log = logging.getLogger("poslab")
@@ -28,7 +28,7 @@ STEP = "trainer/global_step"  # the x axis that Lightning gives every metric
 class Tracker(WandbLogger):
     """Lightning's logger, and what happens when training is over."""
 
-    def report(self, directory: Path) -> None:
+    def report(self, directory: Path, step: int) -> None:
         send(self.experiment, directory)
 
     def close(self, code: int) -> None:
@@ -41,7 +41,7 @@ def make(options: dict[str, Any], directory: Path, config: dict[str, Any]) -> Tr
     """Offline, with one line that says so, where there is no key. A run that goes on does so in its own record."""
     group = options["group"] or sweep_of(directory)
     run = begin(options | {"group": group}, directory, config, id=identifier(directory), resume="allow")
-    if mode_of(options) == "offline":
+    if run.settings.mode == "offline":
         log.info(how_to_send(directory))
     tracker = Tracker(experiment=run)
     for name, best in BEST.items():
@@ -139,14 +139,3 @@ def typed(row: Row, column: str) -> Any:
     if column in ("value", "ci_low", "ci_high", "ratio", "seed", "n"):
         return float(row[column]) if row[column] else None
     return row[column]
-
-
-def has_key() -> bool:
-    """Whether `wandb login` was done on this machine: it leaves the key in the environment or in a netrc file."""
-    if os.environ.get("WANDB_API_KEY"):
-        return True
-    host = os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai").split("//")[-1].split("/")[0].split(":")[0]
-    try:
-        return netrc(os.environ.get("NETRC") or Path.home() / ".netrc").authenticators(host) is not None
-    except (OSError, NetrcParseError):
-        return False

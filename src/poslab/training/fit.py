@@ -83,7 +83,7 @@ def fit(config: dict[str, Any]) -> Path:
                 elif not config["evaluate"]["skip"]:
                     report = _evaluate(directory, config, trainer.strategy.root_device)
                     for tracker in trackers:
-                        tracker.report(report)
+                        tracker.report(report, trainer.global_step)
                 log.info(f"run:     {shown(directory)}")
     return directory
 
