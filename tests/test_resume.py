@@ -15,7 +15,11 @@ from typing import Any
 
 import pytest
 import torch
+import yaml
 
+from poslab.run import Run
+from poslab.training import run_directory
+from poslab.training.start import going_on
 from tests.configuration import GPT, configuration
 from tests.processes import train
 
@@ -134,3 +138,20 @@ def test_few_cases_hold_all_pairs() -> None:
     seen = {pair for case in PAIRWISE for pair in combinations(enumerate(case), 2)}
     wanted = {pair for case in product(*FACTORS.values()) for pair in combinations(enumerate(case), 2)}
     assert seen == wanted and len(PAIRWISE) <= 10
+
+
+def test_what_an_older_poslab_did_not_know_comes_from_the_command(tmp_path: Path) -> None:
+    """Keys that are free to differ, where the choice is the same; what the run says of itself stays, null as well."""
+    config = configuration(*GPT, f"runs={tmp_path}/runs", "logger=csv", "device_batch_size=null")
+    directory = run_directory.make(config)
+    old = yaml.safe_load((directory / "config.yaml").read_text())
+    del old["logger"]["every"], old["workers"]
+    (directory / "config.yaml").write_text(yaml.safe_dump(old | {"device_batch_size": None}))
+
+    now = configuration(*GPT, f"runs={tmp_path}/runs", "logger.every=7", "workers=1", "device_batch_size=8")
+    merged = going_on(Run(directory), now, [], saved=False).config
+    assert (merged["logger"]["every"], merged["workers"], merged["device_batch_size"]) == (7, 1, None)
+    assert merged["evaluate"] == old["evaluate"]
+
+    other = configuration(*GPT, f"runs={tmp_path}/runs", "evaluate=length")
+    assert going_on(Run(directory), other, [], saved=False).config["evaluate"] == old["evaluate"]

@@ -69,7 +69,9 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
 
     UsageError where no checkpoint can be read; a run that need not have `saved` one starts over in its directory.
     """
+    same = [key for key in FREE if run.config["choices"].get(key) == config["choices"].get(key)]
     merged = deepcopy(run.config) | {key: config[key] for key in ("overrides", "multirun")}
+    merged |= {key: completed(run.config.get(key, config[key]), config[key]) for key in same if key in config}
     for key in typed:
         node, value = merged, config
         *way, last = key.split(".")
@@ -96,6 +98,13 @@ def going_on(run: Run, config: dict[str, Any], typed: list[str], saved: bool = T
         raise UsageError(f"{run.directory} has no checkpoint to go on from, {why}. Train it anew, without resume=.")
     notes = [f"{note}: going on from {path.name}, step {step:,}" for note in notes]
     return replace(begun, checkpoint=path, step=step, notes=tuple(notes))
+
+
+def completed(old: Any, new: Any) -> Any:
+    """`old`, and the keys of `new` that it lacks: those that poslab did not have when `old` was written."""
+    if not (isinstance(old, dict) and isinstance(new, dict)):
+        return deepcopy(old)
+    return deepcopy(new | old) | {key: completed(old[key], new[key]) for key in old.keys() & new.keys()}
 
 
 def from_run(model: nn.Module, directory: str) -> None:
