@@ -6,7 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from . import strips
 from .base import NotDefined, PositionEncoding, Positions
+from .offset_bias import OffsetBias
 
 STRIP_ELEMENTS = 1 << 24  # scores that evaluation may hold at once: 64 MiB in float32
 
@@ -21,8 +23,9 @@ class Frame:
 
         embed, rotate          fused SDPA
         bias without gradient  fused SDPA with a (1, H, Q, K) mask, made once
-        learned bias           SDPA's math path with that mask
-        content_bias           SDPA's math path with a mask a layer
+        learned bias           SDPA's math path with that mask, on a CPU strips.py
+        content_bias           SDPA's math path with a mask a layer, on a CPU strips.py
+        OffsetBias on a line   on a CPU strips.py with Q + K - 1 numbers a head, elsewhere as any bias
 
     Without gradients, masks too large to hold are made in strips of queries, `strip` rows at a
     time: memory H * strip * K.
@@ -48,6 +51,8 @@ class Frame:
         self.q_pos = q_pos
         self.k_pos = q_pos if k_pos is None else k_pos
         self.scale = spec.head_dim**-0.5 if encoding.scale is None else encoding.scale
+        self._line: Tensor | None = None
+        self._bias: Tensor | None = None
         self._mask: Tensor | None = None
 
     @staticmethod
@@ -86,6 +91,10 @@ class Frame:
         return torch.cat((y[:, :, :p], turned), dim=2) if p else turned
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        if self.strip is None and strips.fits(q, self.dropout):
+            bias = self._bias_for_strips(q, k)
+            if bias is not None:
+                return strips.attend(q, k, v, bias, self.scale, self._shift)
         rows = q.shape[-2]
         strip = self._strip_rows(q, k)
         if strip is None:  # not a loop of one turn, which a compiler would tie to this number of rows
@@ -94,6 +103,38 @@ class Frame:
         strip = max(strip, self.prefix + 1)
         firsts = range(0, rows, strip)
         return torch.cat([self._attend_rows(q, k, v, first, min(first + strip, rows)) for first in firsts], dim=2)
+
+    @property
+    def _on_lines(self) -> bool:
+        return self.q_pos.start is not None and self.k_pos.start is not None
+
+    @property
+    def _shift(self) -> int | None:
+        """How much further than its own number a query sees; None: everything. Positions are on lines."""
+        return self.q_pos.start - self.k_pos.start if self.causal else None  # type: ignore[operator]
+
+    def _bias_for_strips(self, q: Tensor, k: Tensor) -> Tensor | None:
+        """What `strips.attend` adds, or None where another kernel does better."""
+        encoding = self.encoding
+        if isinstance(encoding, OffsetBias) and self._on_lines and not self.prefix:
+            learned = torch.is_grad_enabled() and any(True for _ in encoding.parameters())
+            if len(self.q_pos) <= strips.FORWARD_ROWS and not learned:
+                return None  # one strip: the fused kernel alone
+            if self._line is None:
+                self._line = encoding.line(self.q_pos, self.k_pos).to(q.dtype)
+            return self._line
+        biased = encoding.overrides("bias") or encoding.overrides("content_bias")
+        if not biased or not torch.is_grad_enabled() or (self.causal and not self._on_lines):
+            return None
+        bias, content = (
+            self._shared_bias(self.q_pos, self.prefix, keep=True),
+            self._content_bias(q, k, self.q_pos, self.prefix),
+        )
+        if content is not None:
+            bias = content if bias is None else bias + content
+        if bias is None or not (bias.requires_grad or self.causal):
+            return None
+        return bias.to(q.dtype)
 
     def _strip_rows(self, q: Tensor, k: Tensor) -> int | None:
         """Query rows a strip, or None for all at once."""
@@ -138,31 +179,44 @@ class Frame:
         p = self.prefix
         skipped = max(min(p, last) - first, 0)  # rows of this strip that have no position
         positions = self.q_pos if whole else self.q_pos[max(first - p, 0) : max(last - p, 0)]
-        mask = self._position_mask(positions, skipped, keep=whole)
-        if self.encoding.overrides("content_bias"):
-            scores = self.encoding.content_bias(q[:, :, skipped:], k[:, :, p:], positions, self.k_pos)
-            if scores is not None:
-                scores = self._pad(scores, skipped)
-                mask = scores if mask is None else mask + scores
-        if mask is not None and mask.is_floating_point():
-            mask = mask.to(q.dtype)
-        return mask
+        mask = self._shared_mask(positions, skipped, keep=whole)
+        content = self._content_bias(q, k, positions, skipped)
+        if content is not None:
+            mask = content if mask is None else mask + content
+        return mask.to(q.dtype) if mask is not None and mask.is_floating_point() else mask
 
-    def _position_mask(self, positions: Positions, skipped: int, keep: bool) -> Tensor | None:
-        """The part that all layers share: (1, H, Q, K) bias, -inf in the future, or a (Q, K) boolean mask."""
+    def _content_bias(self, q: Tensor, k: Tensor, positions: Positions, skipped: int) -> Tensor | None:
+        """(B, H, Q, K) of query rows q, of which `skipped` stand in front of `positions`."""
+        if not self.encoding.overrides("content_bias"):
+            return None
+        content = self.encoding.content_bias(q[:, :, skipped:], k[:, :, self.prefix :], positions, self.k_pos)
+        return None if content is None else self._pad(content, skipped)
+
+    def _shared_bias(self, positions: Positions, skipped: int, keep: bool) -> Tensor | None:
+        """The part that all layers share: (1, H, Q, K)."""
+        if keep and self._bias is not None:
+            return self._bias
+        bias = self.encoding.bias(positions, self.k_pos)
+        if bias is not None:
+            bias = self._pad(bias, skipped)[None]
+        if keep:
+            self._bias = bias
+        return bias
+
+    def _shared_mask(self, positions: Positions, skipped: int, keep: bool) -> Tensor | None:
+        """`_shared_bias` with -inf in the future, or a (Q, K) boolean mask."""
+        if not self.causal:
+            return self._shared_bias(positions, skipped, keep)
         if keep and self._mask is not None:
             return self._mask
-        mask = self.encoding.bias(positions, self.k_pos)
+        mask = self._shared_bias(positions, skipped, keep=False)
+        visible = self.k_pos.axis(0)[None, :] <= positions.axis(0)[:, None]
         if mask is not None:
-            mask = self._pad(mask, skipped)[None]
-        if self.causal:
-            visible = self.k_pos.axis(0)[None, :] <= positions.axis(0)[:, None]
-            if mask is not None:
-                mask = mask.masked_fill(~visible, float("-inf"))
-            elif self.encoding.overrides("content_bias"):
-                mask = torch.zeros(visible.shape, device=visible.device).masked_fill(~visible, float("-inf"))
-            else:
-                mask = visible
+            mask = mask.masked_fill(~visible, float("-inf"))
+        elif self.encoding.overrides("content_bias"):
+            mask = torch.zeros(visible.shape, device=visible.device).masked_fill(~visible, float("-inf"))
+        else:
+            mask = visible
         if keep:
             self._mask = mask
         return mask

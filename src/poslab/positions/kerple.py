@@ -8,11 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Positions, Spec
-from .ops import check_choices, from_offsets
+from .base import Spec
+from .offset_bias import OffsetBias
+from .ops import check_choices
 
 
-class Kerple(PositionEncoding):
+class Kerple(OffsetBias):
     """score(i, j) -= p_h * ln(1 + a_h |i - j|), or a_h * |i - j|^p_h,  with p_h, a_h > 0 learned.
 
     Chi, Fan, Ramadge & Rudnicky 2022, "KERPLE", section 4.2: the two kernels of conditionally positive
@@ -25,7 +26,6 @@ class Kerple(PositionEncoding):
     """
 
     shift_invariant = unbounded = True
-    axes = 1
 
     def __init__(self, spec: Spec, form: Literal["log", "power"] = "log") -> None:
         super().__init__(spec)
@@ -46,14 +46,9 @@ class Kerple(PositionEncoding):
             self.p_raw.copy_(p.expm1().log() if self.form == "log" else (p / 2).logit())
             self.a_raw.copy_(a.expm1().log())
 
-    def bias(self, q_pos: Positions, k_pos: Positions) -> Tensor:
-        p_raw, a = self.p_raw.float()[:, None], F.softplus(self.a_raw.float())[:, None]
-
-        def penalty(n: Tensor) -> Tensor:
-            n = n.abs().float()
-            if self.form == "log":
-                return -F.softplus(p_raw) * torch.log1p(a * n)
-            # 0^p has no finite slope in p where it is computed as exp(p ln 0)
-            return -a * torch.where(n > 0, n.clamp(min=1) ** (2 * p_raw.sigmoid()), 0)
-
-        return from_offsets(penalty, q_pos, k_pos)
+    def of_offset(self, n: Tensor) -> Tensor:
+        p_raw, a, n = self.p_raw.float()[:, None], F.softplus(self.a_raw.float())[:, None], n.abs().float()
+        if self.form == "log":
+            return -F.softplus(p_raw) * torch.log1p(a * n)
+        # 0^p has no finite slope in p where it is computed as exp(p ln 0)
+        return -a * torch.where(n > 0, n.clamp(min=1) ** (2 * p_raw.sigmoid()), 0)

@@ -112,10 +112,16 @@ def from_offsets(value: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Pos
     """
     if q_pos.start is None or k_pos.start is None:
         return from_offsets_reference(value, q_pos, k_pos)
-    first, last = q_pos.start - (k_pos.start + len(k_pos) - 1), q_pos.start + len(q_pos) - 1 - k_pos.start
-    values = value(torch.arange(first, last + 1, device=q_pos.device))
-    index = offset(q_pos, k_pos) - first
+    values = value(line_offsets(q_pos, k_pos))
+    index = offset(q_pos, k_pos) - (q_pos.start - k_pos.start - len(k_pos) + 1)
     return values.index_select(1, index.flatten()).unflatten(1, index.shape)
+
+
+def line_offsets(q_pos: Positions, k_pos: Positions) -> Tensor:
+    """(Q + K - 1,) every offset n = q - k between positions on two lines, ascending."""
+    assert q_pos.start is not None and k_pos.start is not None
+    first = q_pos.start - k_pos.start - len(k_pos) + 1
+    return torch.arange(first, first + len(q_pos) + len(k_pos) - 1, device=q_pos.device)
 
 
 def from_offsets_reference(value: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from .base import PositionEncoding, Positions, Spec
-from .ops import angles, frequencies, from_offsets
+from .base import Spec
+from .offset_bias import OffsetBias
+from .ops import angles, frequencies
 
 
-class Sandwich(PositionEncoding):
+class Sandwich(OffsetBias):
     """score(i, j) += (sum_{c=1}^{d/2} cos((i - j) * theta^(-2c/d)) - d/2) / r_h,  r_h = 8h/H for head h = 1 ... H.
 
     Chi, Fan, Rudnicky & Ramadge 2023, "Dissecting Transformer Length Extrapolation via the Lens of
@@ -22,7 +23,6 @@ class Sandwich(PositionEncoding):
     """
 
     shift_invariant = unbounded = True
-    axes = 1
 
     def __init__(self, spec: Spec, width: int = 128, theta: float = 10_000.0) -> None:
         super().__init__(spec)
@@ -30,14 +30,10 @@ class Sandwich(PositionEncoding):
             raise ValueError(f"sandwich sums width/2 cosines: width={width} is not an even number, use 128.")
         self.width, self.theta = width, theta
 
-    def bias(self, q_pos: Positions, k_pos: Positions) -> Tensor:
+    def of_offset(self, n: Tensor) -> Tensor:
         # c runs from 1, unlike in the sines themselves
         frequency = frequencies(self.width, self.theta) * self.theta ** (-2 / self.width)
         heads = self.spec.heads
-        ratio = torch.arange(1, heads + 1, device=q_pos.device, dtype=torch.float64) * (8 / heads)
-
-        def inner(n: Tensor) -> Tensor:
-            total = angles(n, frequency).cos().sum(1) - self.width / 2
-            return (total / ratio[:, None]).float()
-
-        return from_offsets(inner, q_pos, k_pos)
+        ratio = torch.arange(1, heads + 1, device=n.device, dtype=torch.float64) * (8 / heads)
+        total = angles(n, frequency).cos().sum(1) - self.width / 2
+        return (total / ratio[:, None]).float()

@@ -8,11 +8,11 @@ import warnings
 import torch
 from torch import Tensor, nn
 
-from .base import PositionEncoding, Positions, Spec
-from .ops import from_offsets
+from .base import Spec
+from .offset_bias import OffsetBias
 
 
-class T5(PositionEncoding):
+class T5(OffsetBias):
     """score(i, j) += table_scale * E[bucket(i - j), h], one table for all layers.
 
     Raffel et al. 2020, section 2.1, and the authors' code for the buckets. Half of the buckets
@@ -25,7 +25,6 @@ class T5(PositionEncoding):
     """
 
     shift_invariant = unbounded = True
-    axes = 1
 
     def __init__(self, spec: Spec, buckets: int = 32, max_distance: int = 128, table_scale: float = 1.0) -> None:
         super().__init__(spec)
@@ -59,6 +58,5 @@ class T5(PositionEncoding):
         far = exact + (ratio * (buckets - exact)).long()
         return first + torch.where(n < exact, n, far.clamp(max=buckets - 1))
 
-    def bias(self, q_pos: Positions, k_pos: Positions) -> Tensor:
-        table = self.table_scale * self.table.float().T
-        return from_offsets(lambda n: table.index_select(1, self.bucket(n)), q_pos, k_pos)
+    def of_offset(self, n: Tensor) -> Tensor:
+        return self.table_scale * self.table.float().T.index_select(1, self.bucket(n))

@@ -1,0 +1,135 @@
+"""Attention with a bias on a CPU, a strip of queries at a time.
+
+PyTorch's fused kernel knows no gradient of a bias, and its plain path keeps every probability of every layer for
+the backward pass. Here the forward pass is the fused kernel, and the backward pass makes the probabilities of
+a strip again, uses them while the cache holds them, and forgets them. A causal model meets only the keys that a
+strip can see, half of them in all. A bias that is one function of the offset (`OffsetBias`) stays the vector it is:
+no (Q, K) is ever made of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+FORWARD_ROWS, BACKWARD_ROWS = 128, 64  # of a strip: the fused kernel has a loop of its own, the products do not
+CACHED = 1 << 19  # scores of a strip to work on at once: 2 MiB in float32
+
+
+def fits(q: Tensor, dropout: float) -> bool:
+    """Whether this is the place: eager on a CPU in float32 or better, without dropout of the probabilities."""
+    eager = not torch.compiler.is_compiling()
+    return eager and q.device.type == "cpu" and q.dtype in (torch.float32, torch.float64) and not dropout
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float, shift: int | None) -> Tensor:
+    """softmax(scale * q.k + bias) v: (B, H, Q, D) of q (B, H, Q, D), k and v (B, H, K, D).
+
+    `bias`: (B or 1, H or 1, Q, K), or (H, Q + K - 1), of which query i and key j add number Q - 1 - i + j.
+    `shift`: query i sees the keys j <= i + shift, at least one; None: all keys.
+    """
+    return Strips.apply(q, k, v, bias, scale, shift)
+
+
+class Strips(torch.autograd.Function):
+    """`attend`, and its gradients (first derivatives only)."""
+
+    @staticmethod
+    def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float, shift: int | None) -> Tensor:
+        batch, heads, rows, width = q.shape
+        y = q.new_empty(batch, rows, heads, width).transpose(1, 2)  # in memory as the output map wants it
+        bias = ended(bias, rows, shift)
+        for first in range(0, rows, FORWARD_ROWS):
+            last = min(first + FORWARD_ROWS, rows)
+            keys = seen(last, k.shape[-2], shift)
+            strip = strip_of(bias, first, last, rows, keys)
+            if shift is not None and bias.ndim == 4:
+                strip = strip.clone()
+                hide(strip, first, shift)
+            y[:, :, first:last] = upturned(
+                F.scaled_dot_product_attention(
+                    upturned(q[:, :, first:last], bias), k[:, :, :keys], v[:, :, :keys], strip, scale=scale
+                ),
+                bias,
+            )
+        ctx.save_for_backward(q, k, v, bias, y)
+        ctx.scale, ctx.shift = scale, shift
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, bias, y = ctx.saved_tensors
+        batch, heads, rows, _ = q.shape
+        own = bias.ndim == 4 and bias.shape[0] == batch > 1  # a bias for each sample
+        dbias = torch.zeros_like(bias) if ctx.needs_input_grad[3] else None
+        delta = upturned((dy * y).sum(-1, keepdim=True), bias)
+        q, dy = upturned(ctx.scale * q, bias).contiguous(), upturned(dy, bias).contiguous()
+        k, v = k.contiguous(), v.contiguous()  # once, and not in each product
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        for first in range(0, rows, BACKWARD_ROWS):
+            last = min(first + BACKWARD_ROWS, rows)
+            keys = seen(last, k.shape[-2], ctx.shift)
+            strip = strip_of(bias, first, last, rows, keys)
+            here = slice(first, last) if bias.ndim == 4 else slice(rows - last, rows - first)
+            at_once = max(1, CACHED // (heads * (last - first) * keys))
+            for sample in range(0, batch, at_once):
+                some = slice(sample, sample + at_once)
+                q_, dy_, k_, v_ = q[some, :, here], dy[some, :, here], k[some, :, :keys], v[some, :, :keys]
+                scores = (q_ @ k_.mT).add_(strip[some] if own else strip)
+                if ctx.shift is not None and bias.ndim == 4:
+                    hide(scores, first, ctx.shift)
+                p = scores.softmax(-1)
+                ds = (dy_ @ v_.mT).sub_(delta[some, :, here]).mul_(p)
+                dv[some, :, :keys] += p.mT @ dy_
+                dk[some, :, :keys] += ds.mT @ q_
+                dq[some, :, here] = ds @ k_
+                if dbias is not None:
+                    add_strip(dbias[some] if own else dbias, ds if own else ds.sum(0, keepdim=True), first, last, rows)
+        return upturned(dq.mul_(ctx.scale), bias), dk, dv, dbias, None, None
+
+
+def seen(last: int, keys: int, shift: int | None) -> int:
+    """How many keys, from the first on, the rows before `last` see."""
+    return keys if shift is None else min(keys, last + shift)
+
+
+def ended(bias: Tensor, rows: int, shift: int | None) -> Tensor:
+    """A vector with -inf at the offsets of keys that no query sees; any other bias as it is."""
+    if bias.ndim == 4 or shift is None:
+        return bias
+    return bias.masked_fill(torch.arange(bias.shape[1]) > rows - 1 + shift, float("-inf"))
+
+
+def upturned(rows: Tensor, bias: Tensor) -> Tensor:
+    """Rows (..., R, D), the last first where the bias is a vector: its windows then follow each other in memory."""
+    return rows if bias.ndim == 4 else rows.flip(-2)
+
+
+def strip_of(bias: Tensor, first: int, last: int, rows: int, keys: int) -> Tensor:
+    """(B or 1, H or 1, last - first, keys) of a bias, without a copy; of a vector with the last row first."""
+    if bias.ndim == 4:
+        return bias[:, :, first:last, :keys]
+    return bias[None, :, rows - last : rows - first + keys - 1].unfold(2, keys, 1)
+
+
+def hide(scores: Tensor, first: int, shift: int) -> None:
+    """-inf where a query, of which the first is number `first`, does not see the key."""
+    size, keys = scores.shape[-2:]
+    begin = max(first + shift, 0)  # all rows see the keys before
+    row, column = torch.arange(first, first + size), torch.arange(begin, keys)
+    scores[..., begin:].masked_fill_(column > row[:, None] + shift, float("-inf"))
+
+
+def add_strip(dbias: Tensor, ds: Tensor, first: int, last: int, rows: int) -> None:
+    """Add the gradient ds (B or 1, H, last - first, keys) of a strip to that of the bias it was made of."""
+    size, keys = ds.shape[-2:]
+    if dbias.ndim == 4:
+        dbias[:, :, first:last, :keys] += ds if dbias.shape[1] == ds.shape[1] else ds.sum(1, keepdim=True)
+        return
+    # row n belongs n numbers further: as in rows that are one shorter than they were padded to
+    moved = F.pad(ds[0], (0, size)).flatten(1)[:, : size * (size + keys - 1)].unflatten(1, (size, -1))
+    dbias[:, rows - last : rows - first + keys - 1] += moved.sum(1)

@@ -1,0 +1,81 @@
+"""Attention in strips is attention: outputs and all gradients, held against every step written out in float64."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from poslab.positions import Frame, Positions, Spec, strips
+from poslab.positions.alibi import ALiBi
+from poslab.positions.t5 import T5
+from tests.laws import build
+
+HEADS, WIDTH = 3, 4
+BIASES = {"each": (2, HEADS), "sample": (2, 1), "head": (1, HEADS), "all": (1, 1), "offsets": None}
+
+
+def plainly(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float, shift: int | None) -> Tensor:
+    rows, keys = q.shape[-2], k.shape[-2]
+    i, j = torch.arange(rows)[:, None], torch.arange(keys)
+    scores = scale * q @ k.mT + (bias if bias.ndim == 4 else bias[:, rows - 1 - i + j])
+    return (scores if shift is None else scores.masked_fill(j > i + shift, -torch.inf)).softmax(-1) @ v
+
+
+@pytest.mark.parametrize("kind", BIASES)
+@pytest.mark.parametrize(
+    ("rows", "keys", "shift"),
+    [(1, 1, 0), (5, 5, None), (150, 150, 0), (130, 190, 60), (70, 200, None), (1, 90, 89), (150, 140, 3)],
+)
+def test_strips_are_attention(
+    monkeypatch: pytest.MonkeyPatch, kind: str, rows: int, keys: int, shift: int | None
+) -> None:
+    monkeypatch.setattr(strips, "CACHED", 64 * 190 * HEADS)  # some strips take a sample at a time, others all
+    torch.manual_seed(0)
+    shape = BIASES[kind]
+    bias = torch.randn(HEADS, rows + keys - 1) if shape is None else torch.randn(*shape, rows, keys)
+    inputs = [torch.randn(2, HEADS, size, WIDTH) for size in (rows, keys, keys)] + [bias]
+    inputs = [each.double().requires_grad_() for each in inputs]
+    here, there = strips.attend(*inputs, 0.3, shift), plainly(*inputs, 0.3, shift)  # type: ignore[arg-type]
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-12)
+    towards = torch.randn_like(here)
+    for ours, theirs in zip(*(torch.autograd.grad(y, inputs, towards) for y in (here, there)), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+
+
+def test_a_bias_that_is_not_learned_gets_no_gradient() -> None:
+    q, k, v = (torch.randn(1, 1, 3, 2, requires_grad=True) for _ in range(3))
+    bias = torch.randn(1, 5)
+    strips.attend(q, k, v, bias, 1.0, 0).sum().backward()
+    assert bias.grad is None and v.grad is not None
+
+
+@pytest.mark.parametrize("word", ["t5", "alibi", "kerple", "sandwich"])
+def test_a_bias_of_offsets_never_makes_all_pairs(monkeypatch: pytest.MonkeyPatch, word: str) -> None:
+    encoding = build.factory(word)(Spec(8, 2, (16,), causal=True))
+    monkeypatch.setattr(type(encoding), "bias", lambda *_: pytest.fail("made all pairs"))
+    q = torch.randn(1, 2, 16, 4, requires_grad=True)
+    Frame(encoding, Positions.line(16)).attend(q, q, q).sum().backward()
+
+
+@pytest.mark.parametrize(("first", "rows"), [(0, 9), (4, 5), (8, 1)])
+def test_the_line_of_a_bias_is_its_bias(first: int, rows: int) -> None:
+    """Also where the queries are the last tokens of a text, as in generation."""
+    spec = Spec(8, 2, (9,), causal=True)
+    q_pos, k_pos = Positions.line(rows, first, 9), Positions.line(9)
+    i, j = torch.arange(rows)[:, None], torch.arange(9)
+    for encoding in (ALiBi(spec), T5(spec, max_distance=9, buckets=8)):
+        cells = encoding.line(q_pos, k_pos)[:, rows - 1 - i + j]
+        torch.testing.assert_close(cells, encoding.bias(q_pos, k_pos), rtol=0, atol=0)
+
+
+def test_other_places_keep_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropout of probabilities and half precision are not what strips are for."""
+    encoding = ALiBi(Spec(8, 2, (6,), causal=True))
+    q = torch.randn(1, 2, 6, 4)
+    expected = Frame(encoding, Positions.line(6)).attend(q, q, q)
+    monkeypatch.setattr(strips, "attend", lambda *_: pytest.fail("in strips"))
+    Frame(encoding, Positions.line(6), dropout=0.5).attend(q, q, q)
+    half = q.bfloat16()
+    found = Frame(encoding, Positions.line(6)).attend(half, half, half)
+    torch.testing.assert_close(found.float(), expected, rtol=0, atol=0.02)
