@@ -21,7 +21,7 @@ from poslab.positions.cope import CoPE
 from poslab.positions.deberta import DeBERTa
 from poslab.positions.irpe import IRPE
 from poslab.positions.none import NoPosition
-from poslab.positions.ops import dot_offsets, dot_offsets_reference, dot_rows, recentred
+from poslab.positions.ops import Seen, dot_offsets, dot_offsets_reference, dot_rows, offset, recentred
 from poslab.positions.transformer_xl import TransformerXL
 
 from ..reference import arrays, legend
@@ -65,7 +65,8 @@ def test_every_array_has_a_legend() -> None:
 
 @pytest.mark.parametrize("queries, start, keys", CUTS)
 @pytest.mark.parametrize("own", [True, False], ids=["by head", "shared"])
-def test_each_offset_once_is_every_cell(queries: int, start: int, keys: int, own: bool) -> None:
+@pytest.mark.parametrize("seen", ["all", "past", "future"])
+def test_each_offset_once_is_every_cell(queries: int, start: int, keys: int, own: bool, seen: Seen) -> None:
     """Values and gradients, for rows in one block and in several, the last of them not full."""
     table = torch.randn(*([HEADS] if own else []), 31, WIDTH, requires_grad=True)
     x, _ = random_qk(queries, keys)
@@ -75,9 +76,13 @@ def test_each_offset_once_is_every_cell(queries: int, start: int, keys: int, own
         Positions.line(keys, 1),
         torch.randn(2, HEADS, queries, keys),
     )
+    n = offset(q_pos, k_pos)
+    hidden = {"all": n > 99, "past": n < 0, "future": n > 0}[seen]
     results = []
-    for form in (dot_offsets, dot_offsets_reference):
+    for form in (partial(dot_offsets, seen=seen), dot_offsets_reference):
         cells = form(x, lambda n: table.index_select(-2, n + 15), q_pos, k_pos)
+        assert cells.isfinite().all()
+        cells = cells.masked_fill(hidden, 0)
         results.append((cells, *torch.autograd.grad((cells * weights).sum(), (x, table))))
     for here, there in zip(*results, strict=True):
         close(here, there, atol=1e-5)
@@ -100,8 +105,21 @@ def test_only_offsets_that_occur_are_asked_for(queries: int, start: int, keys: i
         asked.extend(n.tolist())
         return torch.zeros(len(n), WIDTH)
 
-    dot_offsets(random_qk(queries, keys)[0], vectors, Positions.line(queries, start), Positions.line(keys))
+    x, q_pos, k_pos = random_qk(queries, keys)[0], Positions.line(queries, start), Positions.line(keys)
+    dot_offsets(x, vectors, q_pos, k_pos)
     assert sorted(asked) == list(range(start - keys + 1, start + queries))
+
+
+def test_the_past_is_half_of_the_offsets() -> None:
+    for seen, expected in (("past", range(5)), ("future", range(-4, 1))):
+        asked: list[int] = []
+
+        def vectors(n: Tensor, asked: list[int] = asked) -> Tensor:
+            asked.extend(n.tolist())
+            return torch.zeros(len(n), WIDTH)
+
+        dot_offsets(random_qk(5, 5)[0], vectors, Positions.line(5), Positions.line(5), seen)  # type: ignore[arg-type]
+        assert sorted(asked) == list(expected)
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["by head", "shared"])

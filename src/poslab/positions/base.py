@@ -162,7 +162,10 @@ class PositionEncoding(nn.Module):
         return None
 
     def content_bias(self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions) -> Tensor | None:
-        """(B, H, Q, K) added to the scaled scores, from q (B, H, Q, D) and k (B, H, K, D), in every layer."""
+        """(B, H, Q, K) added to the scaled scores, from q (B, H, Q, D) and k (B, H, K, D), in every layer.
+
+        In a causal model nobody reads the cells of the future: any finite number will do.
+        """
         return None
 
     def overrides(self, method: str) -> bool:

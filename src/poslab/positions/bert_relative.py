@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import check_choices, dot_offsets, recentred
+from .ops import both_views, check_choices, dot_offsets, recentred
 
 
 class BertRelative(PositionEncoding):
@@ -45,7 +45,9 @@ class BertRelative(PositionEncoding):
 
     def content_bias(self, q: Tensor, k: Tensor, q_pos: Positions, k_pos: Positions) -> Tensor:
         scale, zero = self.spec.head_dim**-0.5, self.spec.extent[0] - 1  # the row of offset 0
-        bias = dot_offsets(scale * q, lambda n: self.table.index_select(0, zero + n), q_pos, k_pos)
+        past, future = both_views(self.spec)
+        bias = dot_offsets(scale * q, lambda n: self.table.index_select(0, zero + n), q_pos, k_pos, past)
         if self.form == "key_query":  # from the key's side the offset is j - i
-            bias = bias + dot_offsets(scale * k, lambda n: self.table.index_select(0, zero - n), k_pos, q_pos).mT
+            backward = dot_offsets(scale * k, lambda n: self.table.index_select(0, zero - n), k_pos, q_pos, future)
+            bias = bias + backward.mT
         return bias

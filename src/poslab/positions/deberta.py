@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import check_choices, dot_offsets, recentred
+from .ops import both_views, check_choices, dot_offsets, recentred
 
 
 class DeBERTa(PositionEncoding):
@@ -95,6 +95,7 @@ class DeBERTa(PositionEncoding):
             for weight in (self.key_weight, self.query_weight)
         )
         sign = -1 if self.p2c_index == "code" else 1  # from the key's side the offset is j - i
-        c2p = dot_offsets(self.scale * q, lambda n: key.index_select(1, self.row(n)), q_pos, k_pos)
-        p2c = dot_offsets(self.scale * k, lambda n: query.index_select(1, self.row(sign * n)), k_pos, q_pos)
+        past, future = both_views(self.spec)
+        c2p = dot_offsets(self.scale * q, lambda n: key.index_select(1, self.row(n)), q_pos, k_pos, past)
+        p2c = dot_offsets(self.scale * k, lambda n: query.index_select(1, self.row(sign * n)), k_pos, q_pos, future)
         return c2p + p2c.mT

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .base import Positions, Spec
 
 Pairs = Literal["adj", "half"]
+Seen = Literal["all", "past", "future"]
 
 
 def check_choices(owner: object, values: dict[str, Any]) -> None:
@@ -170,25 +171,41 @@ def dot_rows(x: Tensor, table: Tensor, index: Tensor) -> Tensor:
     return products.gather(-1, index.expand(*products.shape[:-1], -1))
 
 
-def dot_offsets(x: Tensor, vectors: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:
+def dot_offsets(
+    x: Tensor, vectors: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions, seen: Seen = "all"
+) -> Tensor:
     """(B, H, Q, K): x_i . vectors(n) with n = q_i - k_j, from x (B, H, Q, D).
 
     `vectors` maps integers n of shape (N,) to (N, D), or to (H, N, D) where heads have their own. On a
-    line only Q + K - 1 offsets occur: x meets each once, and `shifted_rows` picks. Where rows are many and
-    columns few, as for all keys against a strip of queries, blocks of K rows meet the 2K - 1 offsets
-    that occur in them. `dot_offsets_reference` is the plain form, with a vector for each cell.
+    line only Q + K - 1 offsets occur: x meets each once, and `shifted_rows` picks. Of a causal model half of
+    them are enough: n >= 0 in `seen: past`, n <= 0 in `future`, where x are the keys; other cells then hold
+    any finite number. Where rows are many and columns few, as for all keys against a strip of queries, blocks of K
+    rows meet the 2K - 1 offsets that occur in them. `dot_offsets_reference` is the plain form, with a vector
+    for each cell.
     """
     if q_pos.start is None or k_pos.start is None:
         return dot_offsets_reference(x, vectors, q_pos, k_pos)
     rows, columns = len(q_pos), len(k_pos)
-    largest = q_pos.start + rows - 1 - k_pos.start
-    found = vectors(largest - torch.arange(rows + columns - 1, device=x.device)).to(x.dtype)
+    start = q_pos.start - k_pos.start
+    smallest, largest = start - columns + 1, start + rows - 1
     if rows <= columns:
-        return shifted_rows(x @ F.pad(found, (0, 0, 0, 1)).mT, columns)
+        if seen == "past" and largest >= 0:
+            smallest = min(0, largest - columns + 1)
+        elif seen == "future" and smallest <= 0:
+            largest = max(0, smallest + columns - 1)
+    count = largest - smallest + 1
+    found = vectors(largest - torch.arange(count, device=x.device)).to(x.dtype)
+    if rows <= columns:
+        return shifted_rows(x @ F.pad(found, (0, 0, 0, 1)).mT, largest - start)[..., :columns]
     missing = -rows % columns  # rows of the last block, in front of the descending offsets
     blocks = F.pad(x, (0, 0, 0, missing)).unflatten(-2, (-1, columns))  # (B, H, blocks, K, D)
     windows = F.pad(found, (0, 0, missing, 1)).unfold(-2, 2 * columns, columns).flip(-3)  # (..., blocks, D, 2K)
-    return shifted_rows(blocks @ windows, columns).flatten(-3, -2)[..., :rows, :]
+    return shifted_rows(blocks @ windows, columns - 1)[..., :columns].flatten(-3, -2)[..., :rows, :]
+
+
+def both_views(spec: Spec) -> tuple[Seen, Seen]:
+    """What `dot_offsets` has to know of the offsets when x are the queries, and when x are the keys."""
+    return ("past", "future") if spec.causal else ("all", "all")
 
 
 def dot_offsets_reference(x: Tensor, vectors: Callable[[Tensor], Tensor], q_pos: Positions, k_pos: Positions) -> Tensor:
@@ -198,14 +215,15 @@ def dot_offsets_reference(x: Tensor, vectors: Callable[[Tensor], Tensor], q_pos:
     return (x[..., None, :] @ cells.mT).squeeze(-2)
 
 
-def shifted_rows(products: Tensor, columns: int) -> Tensor:
-    """(..., R, columns): row i of products (..., R, R + columns) from place R - 1 - i on.
+def shifted_rows(products: Tensor, begin: int) -> Tensor:
+    """(..., R, N): row i of products (..., R, N + 1) from place begin - i on, for begin <= R.
 
-    The shift of Transformer-XL (Dai et al. 2019, appendix B), over all offsets: in memory each row starts
-    one number earlier than a row of R + columns - 1 would, so the result is a view.
+    The shift of Transformer-XL (Dai et al. 2019, appendix B): in memory each row starts one number earlier than
+    a row of N would, so the result is a view. Before the first and beyond the last place of a row it shows its
+    neighbours.
     """
     rows, width = products.shape[-2], products.shape[-1] - 1
-    return products.flatten(-2)[..., rows - 1 : rows - 1 + rows * width].unflatten(-1, (rows, width))[..., :columns]
+    return products.flatten(-2)[..., begin : begin + rows * width].unflatten(-1, (rows, width))
 
 
 def recentred(table: Tensor, rows: int) -> Tensor:

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import angles, dot_offsets, frequencies
+from .ops import angles, both_views, dot_offsets, frequencies
 
 
 class TransformerXL(PositionEncoding):
@@ -73,4 +73,4 @@ class TransformerXL(PositionEncoding):
         assert owner.u is not None and owner.v is not None
         u, v = (x.to(q.dtype) * self.spec.head_dim**-0.5 for x in (owner.u, owner.v))
         q = q * self.spec.head_dim**-0.5 + v[:, None]
-        return (k @ u[:, :, None]).mT + dot_offsets(q, self.vectors, q_pos, k_pos)
+        return (k @ u[:, :, None]).mT + dot_offsets(q, self.vectors, q_pos, k_pos, both_views(self.spec)[0])
