@@ -9,13 +9,14 @@ no (Q, K) is ever made of it.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-FORWARD_ROWS, BACKWARD_ROWS = 128, 64  # of a strip: the fused kernel has a loop of its own, the products do not
+FORWARD_ROWS, BACKWARD_ROWS = 128, 96  # of a strip: the fused kernel has a loop of its own, the products do not
 CACHED = 1 << 19  # scores of a strip to work on at once: 2 MiB in float32
 
 
@@ -70,6 +71,7 @@ class Strips(torch.autograd.Function):
         q, dy = upturned(ctx.scale * q, bias).contiguous(), upturned(dy, bias).contiguous()
         k, v = k.contiguous(), v.contiguous()  # once, and not in each product
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        rooms = [q.new_empty(0) for _ in range(2)]  # for scores: memory that is new costs as much as a product
         for first in range(0, rows, BACKWARD_ROWS):
             last = min(first + BACKWARD_ROWS, rows)
             keys = seen(last, k.shape[-2], ctx.shift)
@@ -79,17 +81,27 @@ class Strips(torch.autograd.Function):
             for sample in range(0, batch, at_once):
                 some = slice(sample, sample + at_once)
                 q_, dy_, k_, v_ = q[some, :, here], dy[some, :, here], k[some, :, :keys], v[some, :, :keys]
-                scores = (q_ @ k_.mT).add_(strip[some] if own else strip)
+                p = product(q_, k_.mT, rooms[0]).add_(strip[some] if own else strip)
                 if ctx.shift is not None and bias.ndim == 4:
-                    hide(scores, first, ctx.shift)
-                p = scores.softmax(-1)
-                ds = (dy_ @ v_.mT).sub_(delta[some, :, here]).mul_(p)
+                    hide(p, first, ctx.shift)
+                torch.softmax(p, -1, out=p)
+                ds = product(dy_, v_.mT, rooms[1]).sub_(delta[some, :, here]).mul_(p)
                 dv[some, :, :keys] += p.mT @ dy_
                 dk[some, :, :keys] += ds.mT @ q_
                 dq[some, :, here] = ds @ k_
                 if dbias is not None:
                     add_strip(dbias[some] if own else dbias, ds if own else ds.sum(0, keepdim=True), first, last, rows)
         return upturned(dq.mul_(ctx.scale), bias), dk, dv, dbias, None, None
+
+
+def product(a: Tensor, b: Tensor, room: Tensor) -> Tensor:
+    """a @ b for a (B, H, R, D) and b (B, H, D, K), in the memory of `room`, which grows as it must."""
+    shape = (*a.shape[:-1], b.shape[-1])
+    if room.numel() < math.prod(shape):
+        room.resize_(math.prod(shape))
+    found = room[: math.prod(shape)].view(shape)
+    torch.bmm(a.flatten(0, 1), b.flatten(0, 1), out=found.flatten(0, 1))
+    return found
 
 
 def seen(last: int, keys: int, shift: int | None) -> int:
