@@ -35,11 +35,11 @@ class Options:
     pairs: int = 30
     small: bool = False  # tiny shapes, to see that all of it works
     compile: bool = False
-    only: str = ""  # of the cases, those whose name or opponent contains it
+    only: tuple[str, ...] = ()  # of the cases, those whose name or opponent contains one of these; none: all
     out: Path = Path("reports/benchmarks")
 
     def wants(self, *names: str) -> bool:
-        return any(self.only in name for name in names)
+        return not self.only or any(text in name for text in self.only for name in names)
 
 
 Rows = Callable[[Options], Iterable[Comparison]]
@@ -50,9 +50,10 @@ def parse(arguments: Sequence[str] | None, description: str) -> Options:
     parser.add_argument("--pairs", type=int, default=30, help="timed pairs of a comparison")
     parser.add_argument("--small", action="store_true", help="tiny shapes, to see that it works")
     parser.add_argument("--compile", action="store_true", help="both through torch.compile")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name or opponent contains it")
+    parser.add_argument("--only", nargs="+", default=[], metavar="TEXT", help="cases whose line has one of these")
     parser.add_argument("--out", type=Path, default=Options.out, help="folder for the results")
-    return Options(**vars(parser.parse_args(arguments)))
+    given = parser.parse_args(arguments)
+    return Options(**(vars(given) | {"only": tuple(given.only)}))
 
 
 def run(name: str, rows: Rows, options: Options) -> list[Comparison]:

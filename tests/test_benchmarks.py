@@ -16,7 +16,7 @@ from benchmarks.memory import peak_bytes
 from benchmarks.models import SMALL_GPT, SMALL_VIT, batch, build
 from benchmarks.pairs import by_turns, counted, difference, exponent, median_bounds, ratio
 from benchmarks.peers import Peer
-from benchmarks.report import Options, run
+from benchmarks.report import Options, run, parse
 from torch import nn
 
 from poslab.data.mnist5k import MNIST5k
@@ -193,7 +193,7 @@ def test_a_command_that_ends_otherwise_is_no_measurement() -> None:
     ],
 )
 def test_a_benchmark_runs(tmp_path: Path, name: str, rows: Any, only: str, least: int) -> None:
-    found = run(name, rows, Options(pairs=4, small=True, only=only, out=tmp_path))
+    found = run(name, rows, Options(pairs=4, small=True, only=(only,) if only else (), out=tmp_path))
     written = json.loads((tmp_path / f"{name}.json").read_text())
     assert len(found) == len(written["rows"]) == least
     assert all(np.isfinite(row.median) for row in found)
@@ -238,3 +238,9 @@ def test_a_part_that_fails_or_takes_long_stops_no_other(tmp_path: Path, monkeypa
     monkeypatch.setattr(gpu, "TOTAL", 0.0)
     parts = gpu.run(gpu.SMALL, tmp_path / "gpu.json")["parts"]
     assert all(part["time_was_up"] and not part["rows"] for part in parts.values())
+
+
+def test_only_takes_several_texts() -> None:
+    options = parse(["--only", "T=64", "timm"], "")
+    assert options.wants("GPT, T=64", "x") and options.wants("ViT", "timm Eva") and not options.wants("ViT", "torch")
+    assert parse([], "").wants("anything")
