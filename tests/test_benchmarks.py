@@ -16,7 +16,7 @@ from benchmarks.memory import peak_bytes
 from benchmarks.models import SMALL_GPT, SMALL_VIT, batch, build
 from benchmarks.pairs import by_turns, counted, difference, exponent, median_bounds, ratio
 from benchmarks.peers import Peer
-from benchmarks.report import Options, run, parse
+from benchmarks.report import Options, parse, run
 from torch import nn
 
 from poslab.data.mnist5k import MNIST5k
