@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from poslab.positions import Frame, Positions, Spec, strips
+from poslab.positions import Frame, Positions, Spec, frame, strips
 from poslab.positions.alibi import ALiBi
 from poslab.positions.t5 import T5
 from tests.laws import build
@@ -68,6 +68,33 @@ def test_the_line_of_a_bias_is_its_bias(first: int, rows: int) -> None:
     for encoding in (ALiBi(spec), T5(spec, max_distance=9, buckets=8)):
         cells = encoding.line(q_pos, k_pos)[:, rows - 1 - i + j]
         torch.testing.assert_close(cells, encoding.bias(q_pos, k_pos), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("length", [5, 150])
+def test_a_bias_of_pairs_is_made_as_it_goes(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
+    """Outputs and the gradients of what is learned, at the ends of a strip too; and never for all pairs at once."""
+    monkeypatch.setattr(frame, "MANY_PAIRS", 0)
+    encoding = build.factory("fire")(Spec(8, 2, (length,), causal=True)).double()
+    build.randomise(encoding)
+    line = Positions.line(length)
+    q, k, v = (torch.randn(2, 2, length, 4, dtype=torch.double, requires_grad=True) for _ in range(3))
+    inputs = [q, k, v, *encoding.parameters()]
+    makes, kept = [], encoding.bias
+
+    def counted(q_pos: Positions, k_pos: Positions) -> Tensor:
+        makes.append(len(q_pos))
+        return kept(q_pos, k_pos)
+
+    encoding.bias = counted  # type: ignore[method-assign]
+    here = Frame(encoding, line).attend(q, k, v)
+    towards = torch.randn_like(here)
+    ours = torch.autograd.grad(here, inputs, towards)
+    assert 0 < max(makes) <= strips.MADE_ROWS
+    there = plainly(q, k, v, kept(line, line)[None], 0.5, 0)
+    # its network is float32 in any model
+    torch.testing.assert_close(here, there, rtol=0, atol=1e-6)
+    for one, other in zip(ours, torch.autograd.grad(there, inputs, towards), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=5e-5)
 
 
 def test_other_places_keep_their_kernels(monkeypatch: pytest.MonkeyPatch) -> None:

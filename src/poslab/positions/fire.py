@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from .base import PositionEncoding, Positions, Spec
-from .ops import from_grid_offsets, offset, perceptron
+from .ops import from_grid_offsets, from_offsets, perceptron
+from .pair_bias import PairBias
 
 EPS = 1e-6  # authors' code
 
@@ -33,11 +34,17 @@ class Interpolated(PositionEncoding):
 
     def interpolated(self, n: Tensor, farthest: Tensor | float) -> Tensor:
         """ln(c |n| + 1) / (ln(c farthest + 1) + 1e-6), float32."""
-        c = self.c.float().abs()
-        return torch.log1p(c * n.abs()) / (torch.log1p(c * farthest) + EPS)
+        return self.logarithm(n) / self.normaliser(farthest)
+
+    def logarithm(self, n: Tensor) -> Tensor:
+        """ln(c |n| + 1), float32."""
+        return torch.log1p(self.c.float().abs() * n.abs())
+
+    def normaliser(self, farthest: Tensor | float) -> Tensor:
+        return torch.log1p(self.c.float().abs() * farthest) + EPS
 
 
-class FIRE(Interpolated):
+class FIRE(Interpolated, PairBias):
     """score(i, j) += MLP_h( ln(c |i - j| + 1) / (ln(c max(i, tau) + 1) + 1e-6) ),  c and tau learned.
 
     Li et al. 2024, "Functional Interpolation for Relative Positions Improves Long Context Transformers",
@@ -87,7 +94,8 @@ class FIRE(Interpolated):
         """(Q, K) float32, what the network reads; in [0, 1] where the query sees the key."""
         tau = self.multiplier.float().abs() * (self.threshold * self.spec.extent[0])
         farthest = torch.maximum(q_pos.axis(0).float(), tau)
-        return self.interpolated(offset(q_pos, k_pos), farthest[:, None])
+        near = from_offsets(lambda n: self.logarithm(n)[None], q_pos, k_pos)[0]
+        return near / self.normaliser(farthest)[:, None]
 
 
 class FIRE2d(Interpolated):

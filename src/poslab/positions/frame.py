@@ -9,8 +9,10 @@ from torch import Tensor
 from . import strips
 from .base import NotDefined, PositionEncoding, Positions
 from .offset_bias import OffsetBias
+from .pair_bias import PairBias
 
 STRIP_ELEMENTS = 1 << 24  # scores that evaluation may hold at once: 64 MiB in float32
+MANY_PAIRS = 1 << 17
 
 
 class Frame:
@@ -26,6 +28,7 @@ class Frame:
         learned bias           SDPA's math path with that mask, on a CPU strips.py
         content_bias           SDPA's math path with a mask a layer, on a CPU strips.py
         OffsetBias on a line   on a CPU strips.py with Q + K - 1 numbers a head, elsewhere as any bias
+        PairBias on a line     on a CPU strips.py, which makes it as it goes, elsewhere as any bias
 
     Without gradients, masks too large to hold are made in strips of queries, `strip` rows at a
     time: memory H * strip * K.
@@ -92,6 +95,9 @@ class Frame:
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.strip is None and strips.fits(q, self.dropout):
+            if self._in_pairs:
+                learned = self.encoding.parameters()
+                return strips.attend_making(q, k, v, self._strip_of_pairs, self.scale, self._shift, learned)
             bias = self._bias_for_strips(q, k)
             if bias is not None:
                 return strips.attend(q, k, v, bias, self.scale, self._shift)
@@ -112,6 +118,18 @@ class Frame:
     def _shift(self) -> int | None:
         """How much further than its own number a query sees; None: everything. Positions are on lines."""
         return self.q_pos.start - self.k_pos.start if self.causal else None  # type: ignore[operator]
+
+    @property
+    def _in_pairs(self) -> bool:
+        """Whether the bias is made strip by strip: of few pairs it is faster to keep it."""
+        many = len(self.q_pos) * len(self.k_pos) > MANY_PAIRS
+        alone = self._on_lines and not self.prefix and torch.is_grad_enabled()
+        return many and alone and isinstance(self.encoding, PairBias)
+
+    def _strip_of_pairs(self, first: int, last: int, keys: int) -> Tensor:
+        bias = self.encoding.bias(self.q_pos[first:last], self.k_pos[:keys])
+        assert bias is not None
+        return bias[None]
 
     def _bias_for_strips(self, q: Tensor, k: Tensor) -> Tensor | None:
         """What `strips.attend` adds, or None where another kernel does better."""
