@@ -43,7 +43,8 @@ class Attention(nn.Module):
 
     def project(self, x: Tensor, frame: Frame) -> tuple[Tensor, Tensor, Tensor]:
         """q, k, v (B, H, T, D) of x (B, T, C), turned at their positions."""
-        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        # three views and not one tensor of three: their gradients are joined by one copy, in order
+        q, k, v = (each.unflatten(-1, (self.heads, -1)).transpose(1, 2) for each in self.qkv(x).chunk(3, dim=-1))
         return frame.rotate(self.q_norm(q), self.k_norm(k), v)
 
     def forward(self, x: Tensor, frame: Frame, cache: Cache | None, layer: int) -> Tensor:
