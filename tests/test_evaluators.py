@@ -21,12 +21,12 @@ from poslab.evaluators.base import Part, merge, size_ratio, size_word
 from poslab.evaluators.blocks import position_buckets
 from poslab.evaluators.groups import make_groups
 from poslab.evaluators.lines import Subject
-from poslab.evaluators.results import COLUMNS, Results
 from poslab.models import GPT, ViT
 from poslab.positions import NotDefined
 from poslab.positions.learned import Learned
 from poslab.positions.rope import RoPE
 from poslab.positions.rope2d import RoPE2d
+from poslab.results_file import COLUMNS, Results
 
 
 def randomised(model: nn.Module) -> nn.Module:

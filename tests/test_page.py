@@ -30,7 +30,7 @@ from poslab.evaluators.page import Pen, write_page
 from poslab.evaluators.page.canvas import outline
 from poslab.evaluators.published import load_published
 from poslab.evaluators.report import Provenance, Section
-from poslab.evaluators.results import COLUMNS
+from poslab.results_file import COLUMNS
 
 ROOT = Path(__file__).parents[1]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -25,7 +25,6 @@ from poslab.evaluators.groups import make_groups
 from poslab.evaluators.history import seconds_to, step_of
 from poslab.evaluators.lines import Subject
 from poslab.evaluators.report import Section
-from poslab.evaluators.results import COLUMNS
 from poslab.evaluators.shift import translate
 from poslab.evaluators.table import print_section
 from poslab.evaluators.timing import activation_bytes, forward_flops, without_positions
@@ -37,6 +36,7 @@ from poslab.positions.none import NoPosition
 from poslab.positions.rope import RoPE
 from poslab.positions.rope2d import RoPE2d
 from poslab.positions.shaw import Shaw
+from poslab.results_file import COLUMNS
 
 from .test_compare import make_run, read, settings
 

@@ -24,12 +24,12 @@ from poslab.data.text import IGNORE, ByteText
 from poslab.evaluators import Length, Recall, figures
 from poslab.evaluators.groups import make_groups
 from poslab.evaluators.lines import Subject
-from poslab.evaluators.results import COLUMNS
 from poslab.models import GPT
 from poslab.models.cache import Cache
 from poslab.positions import NotDefined
 from poslab.positions.learned import Learned
 from poslab.positions.rope import RoPE
+from poslab.results_file import COLUMNS
 
 
 class Oracle(nn.Module):

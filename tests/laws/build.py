@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,12 +23,14 @@ from poslab.positions.scaling import Scaling
 Factory = Callable[[Spec], PositionEncoding]
 
 CONFIGS = Path(__file__).parents[2] / "configs" / "pos"
-FILES = sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+# POSLAB_POS: a folder of such files from elsewhere, which the laws are held against instead
+FOLDER = Path(os.environ.get("POSLAB_POS", CONFIGS))
+FILES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 # encodings compose: the laws hold for sums, for layers by turns and for scaled frequencies
 SUMS = ["learned+rope", "rope2d_mixed+learned", "alibi+shaw"]
 LAYERS = ["rope-none", "learned+rope-t5"]
 SCALED = ["rope/yarn", "rope/dynamic_ntk", "rope/longrope", "rope2d/linear", "rope2d/llama3", "rope2d_mixed/ntk"]
-WORDS = FILES + SUMS + LAYERS + SCALED
+WORDS = FILES + SUMS + LAYERS + SCALED if FOLDER == CONFIGS else FILES
 # in heads of 8 at 24 positions the published values leave all pairs alone, or none, and keys would seem dead
 RULES: dict[str, dict[str, Any]] = {
     "linear": {},
@@ -75,7 +78,7 @@ def keys(word: str) -> dict[str, Any]:
         parts = {part: keys(part) for part in word.split("+")}
         return {"_target_": "poslab.positions.sum.Sum", "_partial_": True, "parts": parts}
     word, _, rule = word.partition("/")
-    file = yaml.safe_load((CONFIGS / f"{word}.yaml").read_text())
+    file = yaml.safe_load(((FOLDER if word in FILES else CONFIGS) / f"{word}.yaml").read_text())
     file.pop("defaults", None)
     if rule:
         file["scaling"] = yaml.safe_load((CONFIGS / "scaling" / f"{rule}.yaml").read_text()) | RULES[rule]

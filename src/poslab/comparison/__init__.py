@@ -17,9 +17,9 @@ from ..evaluators.groups import Comparison
 from ..evaluators.processes import Processes
 from ..evaluators.published import load_published
 from ..evaluators.report import Section
-from ..evaluators.results import Results
 from ..evaluators.samples import Samples
 from ..evaluators.table import make_console, print_section, progress
+from ..results_file import Results
 from ..trackers import check_report, chosen, send_report
 from .jobs import encoding, prepare
 from .launch import launch

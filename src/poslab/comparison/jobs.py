@@ -14,8 +14,8 @@ from ..evaluators import EVALUATORS, Evaluator
 from ..evaluators.base import Size, size_word
 from ..evaluators.lines import Subject
 from ..evaluators.measure import Job, one_line
-from ..evaluators.results import KEY, Row
 from ..evaluators.settings import flatten
+from ..results_file import KEY, Row
 from ..run import Run
 from ..variants import variants_of
 

@@ -14,7 +14,7 @@ from ..evaluators.measure import Job
 from ..evaluators.paper import write_tables
 from ..evaluators.published import Published
 from ..evaluators.report import Provenance, Section, write_report
-from ..evaluators.results import Row
+from ..results_file import Row
 from ..run import Run
 from .jobs import subject
 

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from ..results_file import key
 from .base import Evaluator, Measurement, Metric, Size, parse_size
 from .differences import Difference, corrected, difference
 from .lines import Line, Subject, label_lines, make_cell
-from .results import key
 from .samples import Samples
 from .settings import differing
 from .statistics import format_interval

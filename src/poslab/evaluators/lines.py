@@ -7,8 +7,8 @@ import math
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from ..results_file import Row
 from .base import Metric
-from .results import Row
 from .settings import differing
 from .statistics import format_deviation, format_exact, format_interval, mean_and_deviation
 

@@ -12,10 +12,10 @@ import torch
 from torch import nn
 
 from ..positions import NotDefined
+from ..results_file import Key, Results, Row, key
 from .base import WHOLE, Evaluator, Measurement, Size, size_word
 from .memory import is_out_of_memory
 from .processes import Processes
-from .results import Key, Results, Row, key
 from .samples import Samples
 from .statistics import bootstrap_interval, unanimous_interval
 from .table import Bar

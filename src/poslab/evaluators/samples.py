@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from ..files import replacing
+from ..results_file import Key
 from .base import Measurement
-from .results import Key
 
 
 class Samples:

@@ -65,7 +65,7 @@ def chosen(options: Mapping[str, Any]) -> list[str]:
 
 def evaluation(report: Path) -> dict[str, float]:
     """{"length/1024/loss": 2.1} of the results.csv of a report on one run."""
-    from ..evaluators.results import Results
+    from ..results_file import Results
 
     return {
         f"{row['evaluator']}/{row['size']}/{row['metric']}": float(row["value"])

@@ -14,8 +14,8 @@ from typing import Any
 import wandb
 from lightning.pytorch.loggers import WandbLogger
 
-from ..evaluators.results import COLUMNS, Results, Row
 from ..files import write
+from ..results_file import COLUMNS, Results, Row
 from .key import has_key
 from .names import flat, sweep_of
 

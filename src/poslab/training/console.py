@@ -9,7 +9,11 @@ from pathlib import Path
 
 from rich.console import Console
 
+from .opening import Opening
+
 log = logging.getLogger("poslab")
+
+IN_TABLE = "in_table"  # marks a record whose words a table on the terminal has said
 
 
 class _ConsoleHandler(logging.Handler):
@@ -20,6 +24,8 @@ class _ConsoleHandler(logging.Handler):
         self.console = console
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.__dict__.get(IN_TABLE):
+            return
         self.console.print(record.getMessage(), markup=False, highlight=False)
 
 
@@ -46,3 +52,11 @@ def log_to(directory: Path, main: bool) -> Console:
     log.addHandler(file)
     log.addHandler(_ConsoleHandler(console))
     return console
+
+
+def announce(opening: Opening, console: Console) -> None:
+    """What is about to be trained, once: a table on a terminal, lines elsewhere; train.log has the lines always."""
+    if console.is_terminal:
+        console.print(opening.table(), soft_wrap=False)  # what goes beyond the right edge of a table would break it
+    for line in opening.lines():
+        log.info(line, extra={IN_TABLE: console.is_terminal})

@@ -20,7 +20,7 @@ from ..build import build_data, build_model, instantiate
 from ..comparison import check_options, compare
 from ..comparison.jobs import asked_of, patch_of
 from ..data.module import Loaders
-from ..data.text import describe
+from ..device import device_name
 from ..errors import Interrupted, UsageError
 from ..evaluators import EVALUATORS
 from ..evaluators.processes import Processes
@@ -29,12 +29,13 @@ from ..lock import held
 from ..trackers import check_installed, tracking
 from . import run_directory
 from .checkpoints import Checkpoints
-from .console import log_to, quiet
+from .console import announce, log_to, quiet
 from .evaluation import Evaluation
 from .hardware import trainer_arguments
 from .identity import LOCK
 from .interrupt import Interrupt
 from .metrics import MetricsFile, Record
+from .opening import Opening
 from .plan import plan
 from .progress import REPORT, Bar, Lines, Report
 from .start import Start, begin, from_run
@@ -124,13 +125,10 @@ def _train(
         summary.save(**run_directory.environment(trainer.strategy.root_device))
         for name, content in getattr(data, "kept", {}).items():
             write(directory / name, content)
-        words = config["choices"]
-        log.info(f"{words['model']} with pos={words['pos']}: {total:,} parameters, {position:,} of them positions")
+        facts = device_name(trainer.strategy.root_device), str(trainer.precision), directory
+        announce(Opening(config, data, training, total, position, *facts), console)
         for note in [*start.notes, *warned]:
             log.info(f"note: {note}")
-        log.info(describe(data))
-        going_on = f", going on after step {start.step:,}" if start.step else ""
-        log.info(f"{training.steps:,} steps of {training.step} samples{going_on}; run directory {place}")
 
     status = "failed"
     try:

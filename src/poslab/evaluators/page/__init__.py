@@ -15,11 +15,11 @@ from jinja2 import Environment, StrictUndefined
 from plotly.offline import get_plotlyjs
 
 from ...files import write
+from ...results_file import COLUMNS
 from ..base import Evaluator
 from ..groups import Group
 from ..published import Published
 from ..report import CROSS, RUN, Provenance, Section, footnote, uncertainty
-from ..results import COLUMNS
 from .beside import beside
 from .canvas import Chart
 from .charts import curves, forest, heat_map, profile

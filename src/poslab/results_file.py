@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..files import replacing
+from .files import replacing
 
 COLUMNS = (
     "run", "checkpoint_sha", "model", "pos", "variant", "seed", "data", "train_size", "evaluator", "protocol",
