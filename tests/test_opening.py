@@ -72,6 +72,15 @@ def test_every_fact_is_there() -> None:
     assert "samples of a step on each" not in image and "weights" not in image
 
 
+def test_the_lines_name_the_data_and_its_hash() -> None:
+    for words, line in (
+        (GPT, "Copy: 320 train, 1,000 val, 1,000 test sequences"),
+        (VIT, "Digits: 1,257 train, 180 val, 360 test images"),
+    ):
+        what = opening(*words)
+        assert f"{line}, hash {what.data.fingerprint()}" in what.lines()
+
+
 def test_the_parts_of_a_composition_have_a_line_each(tmp_path: Path) -> None:
     word = "learned+rope-none"
     write_compositions(composed_words([f"pos={word}"]), Configs("train").options("pos"), tmp_path)

@@ -12,7 +12,7 @@ from .errors import UsageError
 from .results_file import Results
 from .results_file import Row as Cells
 
-__all__ = ["Row", "Rows", "results"]
+__all__ = ["Row", "Rows", "results", "typed"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def results(path: str | Path) -> Rows:
     if not file.exists():
         raise UsageError(_missing(path))
     try:
-        return Rows(_typed(cells) for cells in Results(file).read())
+        return Rows(typed(cells) for cells in Results(file).read())
     except ValueError as error:  # other columns, no text, a word where a number belongs
         raise UsageError(
             f"{file} is not a results.csv as poslab writes it: give the folder of a report, as reports/demo, "
@@ -89,7 +89,8 @@ def results(path: str | Path) -> Rows:
         ) from error
 
 
-def _typed(cells: Cells) -> Row:
+def typed(cells: Cells) -> Row:
+    """A line of the file with numbers where its columns hold numbers. ValueError for a word in their place."""
     kinds: dict[str, Callable[[str], Any]] = {"seed": int, "n": int} | dict.fromkeys(("ratio", "value"), float)
     kinds |= dict.fromkeys(("ci_low", "ci_high"), _limit)
 

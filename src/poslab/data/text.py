@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -214,10 +214,3 @@ def spread(places: Sequence[T], count: int) -> list[T]:
     """At most `count` of `places`, evenly, from the first to the last."""
     chosen = np.unique(np.linspace(0, len(places) - 1, min(count, len(places))).round().astype(int))
     return [places[index] for index in chosen]
-
-
-def describe(data: Any) -> str:
-    """One line for a log: what a data set holds."""
-    sizes = ", ".join(f"{len(getattr(data, name)):,} {name}" for name in ("train", "val", "test"))
-    unit = "images" if data.kind == "image" else "sequences"
-    return f"{type(data).__name__}: {sizes} {unit}, hash {data.fingerprint()}"

@@ -12,7 +12,7 @@ from .offset_bias import OffsetBias
 from .pair_bias import PairBias
 
 STRIP_ELEMENTS = 1 << 24  # scores that evaluation may hold at once: 64 MiB in float32
-MANY_PAIRS = 1 << 17
+MANY_PAIRS = 1 << 17  # of query and key, from which on it is faster to make a bias again than to keep it
 
 
 class Frame:
@@ -95,12 +95,10 @@ class Frame:
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         if self.strip is None and strips.fits(q, self.dropout):
-            if self._in_pairs:
-                learned = self.encoding.parameters()
-                return strips.attend_making(q, k, v, self._strip_of_pairs, self.scale, self._shift, learned)
             bias = self._bias_for_strips(q, k)
             if bias is not None:
-                return strips.attend(q, k, v, bias, self.scale, self._shift)
+                learned = () if isinstance(bias, Tensor) else tuple(self.encoding.parameters())
+                return strips.attend(q, k, v, bias, self.scale, self._shift, learned)
         rows = q.shape[-2]
         strip = self._strip_rows(q, k)
         if strip is None:  # not a loop of one turn, which a compiler would tie to this number of rows
@@ -119,40 +117,32 @@ class Frame:
         """How much further than its own number a query sees; None: everything. Positions are on lines."""
         return self.q_pos.start - self.k_pos.start if self.causal else None  # type: ignore[operator]
 
-    @property
-    def _in_pairs(self) -> bool:
-        """Whether the bias is made strip by strip: of few pairs it is faster to keep it."""
-        many = len(self.q_pos) * len(self.k_pos) > MANY_PAIRS
-        alone = self._on_lines and not self.prefix and torch.is_grad_enabled()
-        return many and alone and isinstance(self.encoding, PairBias)
-
-    def _strip_of_pairs(self, first: int, last: int, keys: int) -> Tensor:
-        bias = self.encoding.bias(self.q_pos[first:last], self.k_pos[:keys])
-        assert bias is not None
-        return bias[None]
-
-    def _bias_for_strips(self, q: Tensor, k: Tensor) -> Tensor | None:
+    def _bias_for_strips(self, q: Tensor, k: Tensor) -> strips.Bias | None:
         """What `strips.attend` adds, or None where another kernel does better."""
         encoding = self.encoding
-        if isinstance(encoding, OffsetBias) and self._on_lines and not self.prefix:
-            learned = torch.is_grad_enabled() and any(True for _ in encoding.parameters())
-            if len(self.q_pos) <= strips.FORWARD_ROWS and not learned:
-                return None  # one strip: the fused kernel alone
+        alone = self._on_lines and not self.prefix
+        if isinstance(encoding, OffsetBias) and alone:
             if self._line is None:
                 self._line = encoding.line(self.q_pos, self.k_pos).to(q.dtype)
-            return self._line
+            # a constant of one strip: the fused kernel does both ways at once
+            return self._line if self._line.requires_grad or len(self.q_pos) > strips.FORWARD_ROWS else None
         biased = encoding.overrides("bias") or encoding.overrides("content_bias")
         if not biased or not torch.is_grad_enabled() or (self.causal and not self._on_lines):
             return None
-        bias, content = (
-            self._shared_bias(self.q_pos, self.prefix, keep=True),
-            self._content_bias(q, k, self.q_pos, self.prefix),
-        )
+        if isinstance(encoding, PairBias) and alone and len(self.q_pos) * len(self.k_pos) > MANY_PAIRS:
+            return self._strip_of_pairs
+        bias = self._shared_bias(self.q_pos, self.prefix, keep=True)
+        content = self._content_bias(q, k, self.q_pos, self.prefix)
         if content is not None:
             bias = content if bias is None else bias + content
         if bias is None or not (bias.requires_grad or self.causal):
             return None
         return bias.to(q.dtype)
+
+    def _strip_of_pairs(self, first: int, last: int, keys: int) -> Tensor:
+        bias = self.encoding.bias(self.q_pos[first:last], self.k_pos[:keys])
+        assert bias is not None
+        return bias[None]
 
     def _strip_rows(self, q: Tensor, k: Tensor) -> int | None:
         """Query rows a strip, or None for all at once."""

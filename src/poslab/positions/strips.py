@@ -10,8 +10,8 @@ no (Q, K) is ever made of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -29,26 +29,23 @@ def fits(q: Tensor, dropout: float) -> bool:
 
 
 Make = Callable[[int, int, int], Tensor]  # of first, last, keys: (1, H, last - first, keys)
+Bias = Tensor | Make
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float, shift: int | None) -> Tensor:
+def attend(
+    q: Tensor, k: Tensor, v: Tensor, bias: Bias, scale: float, shift: int | None, parameters: Sequence[Tensor] = ()
+) -> Tensor:
     """softmax(scale * q.k + bias) v: (B, H, Q, D) of q (B, H, Q, D), k and v (B, H, K, D).
 
-    `bias`: (B or 1, H or 1, Q, K), or (H, Q + K - 1), of which query i and key j add number Q - 1 - i + j.
+    `bias`: (B or 1, H or 1, Q, K), or (H, Q + K - 1), of which query i and key j add number Q - 1 - i + j; or what
+    makes it of `parameters` for each strip, and again for the gradient.
     `shift`: query i sees the keys j <= i + shift, at least one; None: all keys.
     """
-    return Strips.apply(q, k, v, bias, scale, shift, None)
-
-
-def attend_making(
-    q: Tensor, k: Tensor, v: Tensor, make: Make, scale: float, shift: int | None, parameters: Iterable[Tensor]
-) -> Tensor:
-    """`attend` with a bias that is made for each strip, from `parameters`, and again for the gradient."""
-    return Strips.apply(q, k, v, None, scale, shift, make, *parameters)
+    return Strips.apply(q, k, v, bias, scale, shift, *parameters)
 
 
 class Strips(torch.autograd.Function):
-    """Both, and their gradients (first derivatives only)."""
+    """`attend`, and its gradients (first derivatives only)."""
 
     @staticmethod
     def forward(
@@ -56,39 +53,39 @@ class Strips(torch.autograd.Function):
         q: Tensor,
         k: Tensor,
         v: Tensor,
-        bias: Tensor | None,
+        bias: Bias,
         scale: float,
         shift: int | None,
-        make: Make | None,
         *parameters: Tensor,
     ) -> Tensor:
         batch, heads, rows, width = q.shape
         y = q.new_empty(batch, rows, heads, width).transpose(1, 2)  # in memory as the output map wants it
-        vector = bias is not None and bias.ndim == 2
-        if bias is not None and vector:
+        if vector := is_vector(bias):
             bias = ended(bias, rows, shift)
         for first in range(0, rows, FORWARD_ROWS):
             last = min(first + FORWARD_ROWS, rows)
             keys = seen(last, k.shape[-2], shift)
-            strip = strip_of(bias if make is None else make, first, last, rows, keys).to(q.dtype)
+            strip = strip_of(bias, first, last, rows, keys).to(q.dtype)
             if shift is not None and not vector:
-                strip = strip if make else strip.clone()
+                strip = strip.clone()
                 hide(strip, first, shift)
             found = F.scaled_dot_product_attention(
                 upturned(q[:, :, first:last], vector), k[:, :, :keys], v[:, :, :keys], strip, scale=scale
             )
             y[:, :, first:last] = upturned(found, vector)
-        ctx.save_for_backward(q, k, v, bias, y, *parameters)
-        ctx.scale, ctx.shift, ctx.make = scale, shift, make
+        made = not isinstance(bias, Tensor)
+        ctx.save_for_backward(q, k, v, None if made else bias, y, *parameters)
+        ctx.scale, ctx.shift, ctx.make = scale, shift, bias if made else None
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, bias, y, *parameters = ctx.saved_tensors
+        bias = ctx.make or bias
         batch, heads, rows, _ = q.shape
-        vector = bias is not None and bias.ndim == 2
-        own = bias is not None and not vector and bias.shape[0] == batch > 1  # a bias for each sample
+        vector = is_vector(bias)
+        own = ctx.make is None and not vector and bias.shape[0] == batch > 1  # a bias for each sample
         dbias = torch.zeros_like(bias) if ctx.needs_input_grad[3] else None
         dparameters = [torch.zeros_like(each) for each in parameters]
         delta = upturned((dy * y).sum(-1, keepdim=True), vector)
@@ -99,7 +96,7 @@ class Strips(torch.autograd.Function):
         for first in range(0, rows, BACKWARD_ROWS):
             last = min(first + BACKWARD_ROWS, rows)
             keys = seen(last, k.shape[-2], ctx.shift)
-            strip = strip_of(bias if ctx.make is None else ctx.make, first, last, rows, keys).to(q.dtype)
+            strip = strip_of(bias, first, last, rows, keys).to(q.dtype)
             here = slice(rows - last, rows - first) if vector else slice(first, last)
             at_once = max(1, CACHED // (heads * (last - first) * keys))
             dstrip: Tensor | None = None
@@ -123,7 +120,7 @@ class Strips(torch.autograd.Function):
                 add_strip(dbias, dstrip, first, last, rows)
             elif dstrip is not None:
                 add_made(dparameters, ctx.make, parameters, dstrip, first, keys)
-        return upturned(dq.mul_(ctx.scale), vector), dk, dv, dbias, None, None, None, *dparameters
+        return upturned(dq.mul_(ctx.scale), vector), dk, dv, dbias, None, None, *dparameters
 
 
 def product(a: Tensor, b: Tensor, room: Tensor) -> Tensor:
@@ -141,6 +138,10 @@ def seen(last: int, keys: int, shift: int | None) -> int:
     return keys if shift is None else min(keys, last + shift)
 
 
+def is_vector(bias: Bias) -> TypeGuard[Tensor]:
+    return isinstance(bias, Tensor) and bias.ndim == 2
+
+
 def ended(bias: Tensor, rows: int, shift: int | None) -> Tensor:
     """A vector with -inf at the offsets of keys that no query sees."""
     if shift is None:
@@ -153,7 +154,7 @@ def upturned(rows: Tensor, vector: bool) -> Tensor:
     return rows.flip(-2) if vector else rows
 
 
-def strip_of(bias: Any, first: int, last: int, rows: int, keys: int) -> Tensor:
+def strip_of(bias: Bias, first: int, last: int, rows: int, keys: int) -> Tensor:
     """(B or 1, H or 1, last - first, keys) of a bias, made, or without a copy; of a vector with the last row first."""
     if not isinstance(bias, Tensor):  # what is made on the way to it stays in the cache
         firsts = range(first, last, MADE_ROWS)

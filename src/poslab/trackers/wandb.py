@@ -7,6 +7,7 @@ import os
 import re
 import secrets
 from collections import defaultdict
+from dataclasses import astuple
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -16,6 +17,7 @@ from lightning.pytorch.loggers import WandbLogger
 
 from ..files import write
 from ..results_file import COLUMNS, Results, Row
+from ..typed_results import typed
 from .key import has_key
 from .names import flat, sweep_of
 
@@ -105,7 +107,7 @@ def send(run: Any, report: Path) -> None:
     """Every number of a report as a table, its curves over sizes as plots, and its directory as an artifact."""
     rows = Results(report / "results.csv").read()
     plots = {f"evaluation/{name}": plot for name, plot in curves(rows).items()}
-    table = wandb.Table(columns=list(COLUMNS), data=[[typed(row, column) for column in COLUMNS] for row in rows])
+    table = wandb.Table(columns=list(COLUMNS), data=[list(astuple(typed(row))) for row in rows])
     run.log(plots | {"evaluation/results": table})
     artifact = wandb.Artifact(re.sub(r"[^\w.-]", "_", f"report-{report.name}"), type="report")
     for path in sorted(report.rglob("*")):
@@ -132,10 +134,3 @@ def curves(rows: list[Row]) -> dict[str, Any]:
         for name, lines in values.items()
         if any(len(line) > 1 for line in lines.values())
     }
-
-
-def typed(row: Row, column: str) -> Any:
-    """A number where the column holds numbers, so that the table sorts."""
-    if column in ("value", "ci_low", "ci_high", "ratio", "seed", "n"):
-        return float(row[column]) if row[column] else None
-    return row[column]

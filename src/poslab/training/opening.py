@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..data.order import Training
-from ..data.text import describe
 from ..evaluators.base import size_word
 from ..files import shown
 from .identity import same_numbers
@@ -34,14 +34,19 @@ class Opening:
     precision: str
     directory: Path
 
+    @cached_property
+    def _hash(self) -> str:
+        return self.data.fingerprint()  # reads all of it
+
     def lines(self) -> list[str]:
         """For train.log, and for a terminal that is none."""
         words, training = self.config["choices"], self.training
+        unit = "images" if self.data.kind == "image" else "sequences"
         learned = f"{self.parameters:,} parameters, {self.position_parameters:,} of them positions"
         length = f"{training.steps:,} steps of {training.step} samples{self._going_on()}"
         return [
             f"{words['model']} with pos={words['pos']}: {learned}",
-            describe(self.data),
+            f"{type(self.data).__name__}: {counts(self.data)} {unit}, hash {self._hash}",
             f"{length}; run directory {shown(self.directory)}",
         ]
 
@@ -58,7 +63,7 @@ class Opening:
         words, optim = self.config["choices"], self.config["optim"]
         yield "model", f"{words['model']}  {keys(self.config['model'], idle=False)}"
         yield "position", position(words["pos"], self.config["pos"])
-        yield "data", f"{words['data']}  {sizes(self.data)}, hash {self.data.fingerprint()}"
+        yield "data", f"{words['data']}  {sizes(self.data)}, hash {self._hash}"
         if self.config["init_from"]:
             yield "weights", f"from {self.config['init_from']}"
         yield "budget", self._budget()
@@ -120,14 +125,17 @@ def plain(value: Any) -> str:
     return json.dumps(same_numbers(value))
 
 
+def counts(data: Any) -> str:
+    return ", ".join(f"{len(getattr(data, name)):,} {name}" for name in ("train", "val", "test"))
+
+
 def sizes(data: Any) -> str:
     """`3,800 train, 200 val, 1,000 test images of 28x28 pixels, 10 classes`."""
-    splits = ", ".join(f"{len(getattr(data, name)):,} {name}" for name in ("train", "val", "test"))
     if data.kind == "image":
         side = size_word(tuple(data.size))
         pixels = side if "x" in side else f"{side}x{side}"
-        return f"{splits} images of {pixels} pixels, {data.classes} classes"
-    return f"{splits} sequences of {data.context} tokens, vocabulary {data.vocab:,}"
+        return f"{counts(data)} images of {pixels} pixels, {data.classes} classes"
+    return f"{counts(data)} sequences of {data.context} tokens, vocabulary {data.vocab:,}"
 
 
 def counted(number: int, what: str) -> str:
